@@ -19,9 +19,9 @@ func (w *worker) help(ctx context.Context, stream agentv1.WorkerService_ServeCli
 		return err
 	}
 	r.ExpectedManifest = w.expected()
-	r.Lead = &engine.Coordination{AcquireSlot: w.turn}
+	r.Lead = &engine.Coordination{AcquireSlot: w.AcquireSlot}
 	r.Limiter = w.bandwidth
-	helper, err := engine.Help(r, w.open)
+	helper, err := engine.Help(r, w.Open)
 	if err != nil {
 		return err
 	}

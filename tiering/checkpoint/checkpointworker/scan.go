@@ -1,4 +1,4 @@
-package worker
+package checkpointworker
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
@@ -24,11 +25,12 @@ const (
 	foldersMost     = 10_000 // of a tier, in which is looked
 	checkpointsMost = 10_000 // of a folder, that are told
 	toldAgain       = time.Hour
+	scanPause       = 30 * time.Second // after a round that could not be told of
 )
 
 // sights are the folders of checkpoints of a tier, as they are looked at again and again.
 type sights struct {
-	*worker
+	*worker.Job
 	tier    location.Location
 	folders map[string]*sighted
 }
@@ -41,20 +43,23 @@ type sighted struct {
 	failed string    // why the last look has failed
 }
 
-// scanCheckpoints tells the coordinator which checkpoints are in the source, until it is told to end.
-func (w *worker) scanCheckpoints(ctx context.Context) (engine.Report, error) {
+// Scan is the Runner that tells the coordinator which checkpoints are in the source, until it is told to end.
+type Scan struct{ worker.FollowsLinks }
+
+// Run implements worker.Runner.
+func (Scan) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 	begun := time.Now()
-	l, err := w.at(w.job.GetSpec().GetSource())
-	s := &sights{worker: w, tier: l, folders: map[string]*sighted{}}
+	l, err := j.At(j.Spec().GetSource())
+	s := &sights{Job: j, tier: l, folders: map[string]*sighted{}}
 	defer s.close(nil)
 	for err == nil {
-		began, rest := time.Now(), resendPauseMost
+		began, rest := time.Now(), scanPause
 		switch err = s.round(ctx); {
 		case err == nil:
-			w.state.State(engine.Moving, "")
+			j.State(engine.Moving, "")
 			rest = replicate.Rest(time.Since(began))
 		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient), errors.Is(err, mover.ErrFull):
-			w.state.State(engine.Waiting, "checkpoints can not be told of: "+err.Error())
+			j.State(engine.Waiting, "checkpoints can not be told of: "+err.Error())
 			err = nil
 		default:
 			return engine.Report{Elapsed: time.Since(begun)}, err
@@ -70,9 +75,9 @@ func (w *worker) scanCheckpoints(ctx context.Context) (engine.Report, error) {
 
 // round looks into every folder once.
 func (s *sights) round(ctx context.Context) error {
-	asked, err := s.agent.Checkpoints(ctx, &agentv1.TellCheckpointsRequest{})
+	asked, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{})
 	if err != nil {
-		return fromAgent(ctx, err)
+		return worker.FromAgent(ctx, err)
 	}
 	names, err := s.find(ctx, asked.GetFolders())
 	if err != nil {
@@ -92,10 +97,10 @@ func (s *sights) round(ctx context.Context) error {
 	for _, name := range names {
 		end.Folders = append(end.Folders, []byte(name))
 	}
-	if _, err := s.agent.Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Round: end}); err != nil {
-		return fromAgent(ctx, err)
+	if _, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Round: end}); err != nil {
+		return worker.FromAgent(ctx, err)
 	}
-	s.state.State(engine.Moving, fmt.Sprintf("%d checkpoints are in %d folders", sets, len(names)))
+	s.State(engine.Moving, fmt.Sprintf("%d checkpoints are in %d folders", sets, len(names)))
 	return nil
 }
 
@@ -121,7 +126,7 @@ func (s *sights) within(ctx context.Context, dirs []string, want string) (names 
 		if dir != "" {
 			l = l.Child(dir)
 		}
-		for e, err := range engine.List(ctx, l, false, s.open) {
+		for e, err := range engine.List(ctx, l, false, s.Open) {
 			if errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrPermission) && dir != "" {
 				break // it has gone, or is not for us
 			}
@@ -148,7 +153,7 @@ func (s *sights) look(ctx context.Context, name string, settle time.Duration) (s
 		s.folders[name] = f
 	}
 	if f.looker == nil {
-		site := replicate.Site{Open: s.open, Request: engine.Request{StateDir: s.job.GetStateDir()}, Log: s.log}
+		site := replicate.Site{Open: s.Open, Request: engine.Request{StateDir: s.Order().GetStateDir()}, Log: s.Log()}
 		folder, err := site.In(ctx, s.tier, name, checkpoint.Plain, false)
 		if err != nil {
 			s.fails(name, f, err)
@@ -170,8 +175,8 @@ func (s *sights) look(ctx context.Context, name string, settle time.Duration) (s
 	if proto.Equal(is, f.told) && time.Since(f.at) < toldAgain {
 		return len(seen.Seen), nil
 	}
-	if _, err := s.agent.Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Folder: is}); err != nil {
-		return 0, fromAgent(ctx, err)
+	if _, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Folder: is}); err != nil {
+		return 0, worker.FromAgent(ctx, err)
 	}
 	f.told, f.at = is, time.Now()
 	return len(seen.Seen), nil
@@ -181,7 +186,7 @@ func (s *sights) look(ctx context.Context, name string, settle time.Duration) (s
 func (s *sights) fails(name string, f *sighted, err error) {
 	if f.failed != err.Error() {
 		f.failed = err.Error()
-		s.log.Warn("a folder of checkpoints can not be looked into, will try again", "folder", mover.Printable(name), "err", err)
+		s.Log().Warn("a folder of checkpoints can not be looked into, will try again", "folder", mover.Printable(name), "err", err)
 	}
 	f.close()
 }
