@@ -210,7 +210,7 @@ func (a *Agent) unwanted(p *process) error {
 	return nil
 }
 
-// keptApart reports whether the other processes of an account must not trace the one that works on a task. The result of a look admits its owner
+// keptApart reports whether the other processes of an account must not trace the one that works on a task. The result of an access probe admits its owner
 // to replicas of other users, so the owner must not forge it. A FUSE file system may be open to its owner's processes alone, and to none apart.
 func keptApart(spec *pb.TaskSpec, who osaccount.Account, roots sandbox.Confinement) bool {
 	private := func(path string) bool {

@@ -187,7 +187,7 @@ func (a *Agent) catchUp(p *process, s *session) {
 }
 
 // unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, or the agent leaves, the task is put
-// back, but for a look: its caller is there.
+// back, but for an access probe: its caller waits.
 func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
 	var unseen osaccount.Unseen
 	r := &agentv1.FinishRequest{

@@ -76,7 +76,7 @@ func powerless(err error) bool {
 	return errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
 }
 
-// admits sets the gate by the result of a look. It lets in an owner that may read the source, and shuts out one that may not.
+// admits sets the gate by the result of an access probe. It lets in an owner that may read the source, and shuts out one that may not.
 func (a *Agent) admits(t *pb.Task, r *agentv1.FinishRequest) {
 	spot, ok := a.spotOf(t.GetSpec().GetTarget())
 	if !ok || r.GetPutBack() {

@@ -16,7 +16,7 @@ func (AccessProbe) Run(ctx context.Context, j *worker.Job) (engine.Report, error
 	begun := time.Now()
 	l, err := j.At(j.Spec().GetSource())
 	if err == nil {
-		err = engine.Sample(ctx, l, j.Open)
+		err = engine.ProbeAccess(ctx, l, j.Open)
 	}
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }
