@@ -113,12 +113,12 @@ func (j *Job) Coordinate(r *engine.Request) {
 }
 
 // Confirm asks whether the task is still this process's: before each change that no other worker may make.
-func (j *Job) Confirm(ctx context.Context) error { return j.agent.mine("", j.order.GetEpoch())(ctx) }
+func (j *Job) Confirm(ctx context.Context) error { return j.agent.confirm("", j.order.GetEpoch())(ctx) }
 
 // AcquireSlot waits until a unit of work may begin on this node, and notes when the first byte may pass. It is a transfer.AcquireSlot.
 func (j *Job) AcquireSlot(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {
 	endSpan := j.trace.unit(ctx, ask.Bytes, ask.Ops)
-	turn, err := j.agent.turn(ctx, ask, j.swarm != nil)
+	turn, err := j.agent.acquireSlot(ctx, ask, j.swarm != nil)
 	if err != nil {
 		endSpan(err)
 		return turn, err
@@ -144,7 +144,7 @@ func (j *Job) State(phase engine.Phase, why string) { j.state.State(phase, why) 
 func (j *Job) Item(it engine.Item) { j.state.Item(it) }
 
 // Progress has the progress of the task read from these counters from now on.
-func (j *Job) Progress(l engine.Live) { j.state.sees(l) }
+func (j *Job) Progress(l engine.Live) { j.state.progress(l) }
 
 // request is the spec as a request to the engine, without a lease.
 func (j *Job) request() (engine.Request, error) {

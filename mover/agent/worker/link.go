@@ -57,8 +57,8 @@ func newAgent(c agentv1.WorkerServiceClient) agent {
 	return agent{c, new(atomic.Int64), new(atomic.Int64), new(sync.Map)}
 }
 
-// turn waits for a turn. shared says that what is read of the source is paid by pay.
-func (a agent) turn(ctx context.Context, ask transfer.SlotRequest, shared bool) (transfer.Slot, error) {
+// acquireSlot waits for a turn. shared says that what is read of the source is paid by pay.
+func (a agent) acquireSlot(ctx context.Context, ask transfer.SlotRequest, shared bool) (transfer.Slot, error) {
 	alone := transfer.Slot{Done: func(int64) {}, Alone: true}
 	if time.Now().UnixNano() < a.pass.Load() {
 		return alone, nil
@@ -101,8 +101,8 @@ func (a agent) passes(d *durationpb.Duration) {
 	}
 }
 
-// mine asks whether a lead or a batch is still ours.
-func (a agent) mine(batch string, epoch uint64) func(context.Context) error {
+// confirm asks whether a lead or a batch is still ours.
+func (a agent) confirm(batch string, epoch uint64) func(context.Context) error {
 	found, _ := a.asked.LoadOrStore(batch, new(asker))
 	return func(ctx context.Context) error {
 		return found.(*asker).ask(ctx, func(ctx context.Context) error {
@@ -113,7 +113,7 @@ func (a agent) mine(batch string, epoch uint64) func(context.Context) error {
 	}
 }
 
-// forget lets go of what mine keeps of a batch.
+// forget lets go of what confirm keeps of a batch.
 func (a agent) forget(batch string) { a.asked.Delete(batch) }
 
 // asker makes one call for all callers that ask while another one is under way. An answer

@@ -73,8 +73,8 @@ func (m *member) leave() {
 	m.client.Close()
 }
 
-// hears says whether an order is about the swarm, and does it.
-func (m *member) hears(o *agentv1.WorkerOrder) bool {
+// receive says whether an order is about the swarm, and does it.
+func (m *member) receive(o *agentv1.WorkerOrder) bool {
 	switch {
 	case m == nil:
 		return false

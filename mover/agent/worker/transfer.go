@@ -20,12 +20,12 @@ func (j *Job) Transfer(ctx context.Context) (engine.Report, error) {
 	if r.ExpectedManifest, err = j.expect(ctx); err != nil {
 		return engine.Report{}, err
 	}
-	r.Lead.SaveDraft, r.Lead.InheritedDrafts = j.keep, j.over()
+	r.Lead.SaveDraft, r.Lead.InheritedDrafts = j.saveDraft, j.inheritedDrafts()
 	if j.swarm != nil {
 		r.Lead.Swarm = j.swarm
 	}
 	if j.order.GetMayCrew() {
-		r.Lead.Helpers = func(pair int) transfer.Helpers { return &crew{j.agent, pair} }
+		r.Lead.Helpers = func(pair int) transfer.Helpers { return &helpers{j.agent, pair} }
 	}
 	task, err := engine.Start(ctx, r, j.Open)
 	if err != nil {
@@ -57,30 +57,30 @@ func (e *someFailed) Error() string {
 }
 func (e *someFailed) Unwrap() error { return e.err }
 
-func (j *Job) keep(ctx context.Context, d engine.Draft, on bool) error {
+func (j *Job) saveDraft(ctx context.Context, d engine.Draft, on bool) error {
 	_, err := j.agent.Note(ctx, &agentv1.NoteRequest{Draft: &agentv1.KeptDraft{Pair: int32(d.Pair), Token: string(d.Token), Pieces: d.Pieces, Number: d.Number}, On: on})
 	return FromAgent(ctx, err)
 }
 
-func (j *Job) over() (drafts []engine.Draft) {
+func (j *Job) inheritedDrafts() (drafts []engine.Draft) {
 	for _, d := range j.order.GetOver() {
 		drafts = append(drafts, engine.Draft{Pair: int(d.GetPair()), Token: mover.Token(d.GetToken()), Pieces: d.GetPieces()})
 	}
 	return drafts
 }
 
-// crew is the other agents, through ours. It is a transfer.Helpers of one pair.
-type crew struct {
+// helpers is the other agents, through ours. It is a transfer.Helpers of one pair.
+type helpers struct {
 	agent agent
 	pair  int
 }
 
-func (c *crew) Wanted(ctx context.Context) (others int, err error) {
+func (c *helpers) Wanted(ctx context.Context) (others int, err error) {
 	r, err := c.agent.Wanted(ctx, &agentv1.WantedRequest{})
 	return int(r.GetAgents()), FromAgent(ctx, err)
 }
 
-func (c *crew) Give(ctx context.Context, work *transfer.Work) (*transfer.Reply, error) {
+func (c *helpers) Give(ctx context.Context, work *transfer.Work) (*transfer.Reply, error) {
 	b, err := work.Encode()
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (w *worker) listen(ctx context.Context, stream agentv1.WorkerService_ServeC
 			w.bandwidth.SetRate(p.GetBytesPerSecond())
 			continue
 		}
-		if w.swarm.hears(order) {
+		if w.swarm.receive(order) {
 			continue
 		}
 		if batch != nil {
