@@ -97,7 +97,7 @@ var packages = map[string]struct {
 	"lustre/client":   {rules, []string{"lustre", "lustre/uapi"}},
 	"lustre/claim":    {memory, []string{"lustre", "mover"}},
 	"lustre/detect":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs"}},
-	"lustre/copytool": {memory, []string{"lustre", "lustre/uapi", "lustre/client"}},
+	"lustre/copytool": {memory, []string{"lustre", "lustre/uapi", "lustre/client", "mover"}},
 
 	"mover/kvstore":              {rules, []string{"mover", "mover/units"}},
 	"mover/config/yamldoc":       {rules, []string{"mover", "mover/config/spelling"}},
