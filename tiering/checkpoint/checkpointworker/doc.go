@@ -3,5 +3,6 @@
 //
 // Which checkpoints are complete and which stay is decided by tiering/checkpoint, and tiering/checkpoint/replicate does what
 // is decided. A scan keeps what it has told in memory; after a restart it tells everything once. Checkpoints of a policy are moved by
-// tiering/policy/policyworker. The script checkpoints.txt of test/script/service shows both.
+// tiering/policy/policyworker. TestRetain shows which ones go, the script checkpoints.txt of
+// test/script/service both at work.
 package checkpointworker
