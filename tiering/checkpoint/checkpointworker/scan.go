@@ -28,15 +28,15 @@ const (
 	scanPause       = 30 * time.Second // after a round that could not be told of
 )
 
-// sights are the folders of checkpoints of a tier, as they are looked at again and again.
-type sights struct {
+// scanner has the folders of checkpoints of a tier, which it looks at again and again.
+type scanner struct {
 	*worker.Job
 	tier    location.Location
-	folders map[string]*sighted
+	folders map[string]*scannedFolder
 }
 
-// sighted is one of them.
-type sighted struct {
+// scannedFolder is one of them.
+type scannedFolder struct {
 	looker *replicate.Looker
 	told   *agentv1.CheckpointFolder
 	at     time.Time // when it was told
@@ -50,7 +50,7 @@ type Scan struct{ worker.FollowsLinks }
 func (Scan) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 	begun := time.Now()
 	l, err := j.At(j.Spec().GetSource())
-	s := &sights{Job: j, tier: l, folders: map[string]*sighted{}}
+	s := &scanner{Job: j, tier: l, folders: map[string]*scannedFolder{}}
 	defer s.close(nil)
 	for err == nil {
 		began, rest := time.Now(), scanPause
@@ -74,7 +74,7 @@ func (Scan) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 }
 
 // round looks into every folder once.
-func (s *sights) round(ctx context.Context) error {
+func (s *scanner) round(ctx context.Context) error {
 	asked, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{})
 	if err != nil {
 		return worker.FromAgent(ctx, err)
@@ -105,7 +105,7 @@ func (s *sights) round(ctx context.Context) error {
 }
 
 // find finds the folders that match patterns. A name that begins with a dot needs a pattern that begins with one.
-func (s *sights) find(ctx context.Context, patterns []string) (names []string, err error) {
+func (s *scanner) find(ctx context.Context, patterns []string) (names []string, err error) {
 	for _, pattern := range patterns {
 		at := []string{""}
 		for want := range strings.SplitSeq(pattern, "/") {
@@ -120,7 +120,7 @@ func (s *sights) find(ctx context.Context, patterns []string) (names []string, e
 }
 
 // within are the directories in some others that a segment of a pattern means.
-func (s *sights) within(ctx context.Context, dirs []string, want string) (names []string, err error) {
+func (s *scanner) within(ctx context.Context, dirs []string, want string) (names []string, err error) {
 	for _, dir := range dirs {
 		l := s.tier
 		if dir != "" {
@@ -146,10 +146,10 @@ func (s *sights) within(ctx context.Context, dirs []string, want string) (names 
 }
 
 // look looks into one folder, and tells what has changed. That it can not be looked into is no error: what is known of it stays.
-func (s *sights) look(ctx context.Context, name string, settle time.Duration) (sets int, err error) {
+func (s *scanner) look(ctx context.Context, name string, settle time.Duration) (sets int, err error) {
 	f := s.folders[name]
 	if f == nil {
-		f = &sighted{}
+		f = &scannedFolder{}
 		s.folders[name] = f
 	}
 	if f.looker == nil {
@@ -171,7 +171,7 @@ func (s *sights) look(ctx context.Context, name string, settle time.Duration) (s
 		return 0, context.Cause(ctx)
 	}
 	f.failed = ""
-	is := sightOf(name, seen)
+	is := folderOnWire(name, seen)
 	if proto.Equal(is, f.told) && time.Since(f.at) < toldAgain {
 		return len(seen.Seen), nil
 	}
@@ -183,7 +183,7 @@ func (s *sights) look(ctx context.Context, name string, settle time.Duration) (s
 }
 
 // fails notes why a folder could not be looked into, and opens it anew the next time: it may be another one.
-func (s *sights) fails(name string, f *sighted, err error) {
+func (s *scanner) fails(name string, f *scannedFolder, err error) {
 	if f.failed != err.Error() {
 		f.failed = err.Error()
 		s.Log().Warn("a folder of checkpoints can not be looked into, will try again", "folder", mover.Printable(name), "err", err)
@@ -191,7 +191,7 @@ func (s *sights) fails(name string, f *sighted, err error) {
 	f.close()
 }
 
-func (f *sighted) close() {
+func (f *scannedFolder) close() {
 	if f.looker != nil {
 		_ = f.looker.Close() // it was only read
 		f.looker = nil
@@ -199,7 +199,7 @@ func (f *sighted) close() {
 }
 
 // close forgets the folders that are not there.
-func (s *sights) close(there map[string]bool) {
+func (s *scanner) close(there map[string]bool) {
 	for name, f := range s.folders {
 		if !there[name] {
 			f.close()
@@ -213,8 +213,8 @@ var stateOnWire = map[checkpoint.State]pb.CheckpointState{
 	checkpoint.Complete: pb.CheckpointState_CHECKPOINT_STATE_COMPLETE, checkpoint.Verified: pb.CheckpointState_CHECKPOINT_STATE_VERIFIED,
 }
 
-// sightOf is what a folder has, on the wire. A copy that was checked has not to settle: it had its name when it was whole.
-func sightOf(name string, seen replicate.Look) *agentv1.CheckpointFolder {
+// folderOnWire is what a folder has, on the wire. A copy that was checked has not to settle: it had its name when it was whole.
+func folderOnWire(name string, seen replicate.Look) *agentv1.CheckpointFolder {
 	out := &agentv1.CheckpointFolder{Name: []byte(name)}
 	for _, s := range seen.Seen {
 		state := s.State
