@@ -47,20 +47,20 @@ type Options struct {
 
 // Agent is one node's part of the service. Run runs it.
 type Agent struct {
-	o        Options
-	link     agentv1.LinkServiceClient
-	log      *slog.Logger
-	turns    *turns
-	instance string
-	boot     string
-	changed  chan struct{} // the coordinator should hear of something now
-	sights   sights
-	spares   spares
-	journals journals
-	swarms   swarms
-	lendings lendings
-	gates    gates
-	passed   atomic.Int64 // bytes through its processes
+	o           Options
+	link        agentv1.LinkServiceClient
+	log         *slog.Logger
+	turns       *turns
+	instance    string
+	boot        string
+	changed     chan struct{} // the coordinator should hear of something now
+	pathProbes  pathProbes
+	prestarter  prestarter
+	journals    journals
+	swarms      swarms
+	nodeExports nodeExports
+	accessLists accessLists
+	passed      atomic.Int64 // bytes through its processes
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session // guarded by mu, as all below
@@ -100,11 +100,11 @@ func New(o Options) (*Agent, error) {
 		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
 	}
-	a.sights.log, a.sights.parts = a.log, o.Parts
-	if a.spares.ready = o.Ready; o.Ready == nil {
-		a.spares.ready = readyProcess
+	a.pathProbes.log, a.pathProbes.parts = a.log, o.Parts
+	if a.prestarter.ready = o.Ready; o.Ready == nil {
+		a.prestarter.ready = readyProcess
 	}
-	a.spares.most = func() int {
+	a.prestarter.most = func() int {
 		if n := a.conf().Agent.Spares; n != nil {
 			return *n
 		}
@@ -134,7 +134,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	tended := make(chan struct{})
 	go func() {
 		defer close(tended)
-		a.spares.tend(ctx)
+		a.prestarter.tend(ctx)
 	}()
 	measured := make(chan struct{})
 	go func() {

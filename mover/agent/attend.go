@@ -120,7 +120,7 @@ func (a *Agent) hello() *agentv1.Hello {
 	}
 	tiers := a.conf().Tiers
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
-		if t := tiers[name]; t.S3 != nil || a.sights.at(name, t).there {
+		if t := tiers[name]; t.S3 != nil || a.pathProbes.at(name, t).there {
 			h.Reaches = append(h.Reaches, &agentv1.Reach{Tier: name, NodeLocal: t.NodeLocal})
 		}
 	}
@@ -173,7 +173,7 @@ func (a *Agent) room() (rooms []*agentv1.Room) {
 		if t.S3 != nil {
 			continue
 		}
-		if s := a.sights.at(name, t); s.there && s.total > 0 {
+		if s := a.pathProbes.at(name, t); s.there && s.total > 0 {
 			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: s.total, FreeBytes: s.free, TotalFiles: s.totalFiles, FreeFiles: s.freeFiles, Parts: s.parts})
 		}
 	}
@@ -208,9 +208,9 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 	case *agentv1.Order_Limits:
 		a.turns.limit(w.Limits)
 	case *agentv1.Order_Crew:
-		a.crew(w.Crew)
+		a.countHelpers(w.Crew)
 	case *agentv1.Order_Lend:
-		a.lendTo(ctx, w.Lend)
+		a.queueExport(ctx, w.Lend)
 	case *agentv1.Order_Resolve:
 		go a.resolve(ctx, w.Resolve)
 	case *agentv1.Order_Swarm:

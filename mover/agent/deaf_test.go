@@ -101,7 +101,7 @@ func servedBy(w *stopped, log *slog.Logger, says func(net.Conn)) *agentv1.Finish
 		o: Options{Config: func() *config.Config { return &config.Config{} }}, link: link, log: log, turns: newTurns(),
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{}, changed: make(chan struct{}, 1),
 	}
-	a.spares.most = func() int { return 0 }
+	a.prestarter.most = func() int { return 0 }
 	p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
 	p.lead, p.epoch, p.acting = newSession(7), 7, w
 	a.running.Add(1)
@@ -125,7 +125,7 @@ func TestStartsWithoutLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{make(chan struct{})}
 		a := &Agent{o: Options{Program: []string{""}, Config: func() *config.Config { return &config.Config{} }}, log: slog.New(slog.DiscardHandler), turns: newTurns()}
-		a.spares.ready = func(sandbox.Options) (Waiting, error) { return s, nil }
+		a.prestarter.ready = func(sandbox.Options) (Waiting, error) { return s, nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
@@ -173,7 +173,7 @@ func TestStartsTooLate(t *testing.T) {
 			p.lead, p.epoch = newSession(7), 7
 			a.add(sessionKey{"t", ""}, p.lead)
 			w := &stopped{done: make(chan struct{})}
-			a.spares.ready = func(sandbox.Options) (Waiting, error) { return &late{w, func() { row.meanwhile(a) }}, nil }
+			a.prestarter.ready = func(sandbox.Options) (Waiting, error) { return &late{w, func() { row.meanwhile(a) }}, nil }
 			if err := a.run(t.Context(), p, osaccount.Account{}, sandbox.Confinement{}); !errors.Is(err, row.want) {
 				t.Error(err)
 			}

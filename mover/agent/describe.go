@@ -32,7 +32,7 @@ func (p *process) mayDescribe() bool {
 	return p.describer != nil || p.lead != nil && !p.described
 }
 
-// describesItself reports whether the agent describes what a worker of an account stages to a shelf.
+// describesItself reports whether the agent describes what a worker of an account stages as a replica.
 func describesItself(who osaccount.Account) bool { return who.UID != uint32(os.Geteuid()) }
 
 // unread is why a replica that is sealed is not described by the agent.

@@ -74,7 +74,7 @@ func stager(t *testing.T, dir string, uid uint32, refused error) *process {
 	p := newProcess(a, &pb.Task{Id: "t1"}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Target: "scratch:" + at, Staging: &pb.Staging{Dataset: "vision"}}})
 	p.lead, p.acting = newSession(1), goneWorker{newGone()}
 	p.as.Account.UID = uid
-	must.Do(t, a.prepareShelf(t.Context(), p, osaccount.Account{UID: uid, GID: uid}))
+	must.Do(t, a.prepareReplicas(t.Context(), p, osaccount.Account{UID: uid, GID: uid}))
 	t.Cleanup(func() { must.Get(a.unseal(context.Background(), "scratch:.datasets", 0))(t) })
 	file := filepath.Join(dir, at, "file")
 	must.Do(t, errors.Join(os.WriteFile(file, []byte("bytes"), 0o644), os.Chown(file, int(uid), int(uid))))

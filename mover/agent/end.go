@@ -37,7 +37,7 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 	p.mu.Unlock()
 	p.sealing.Unlock()
 	if r.GetError() == "" && !r.GetStopped() {
-		p.agent.clearShelf(p.job.GetSpec())
+		p.agent.clearReplica(p.job.GetSpec())
 	}
 	p.agent.finish(p, &agentv1.FinishRequest{
 		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(), Digest: digest,

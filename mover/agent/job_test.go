@@ -235,13 +235,13 @@ func TestFilesOfOthers(t *testing.T) {
 //
 //safety:7 with mover/agent/sandbox TestApart
 func TestKeptApart(t *testing.T) {
-	look, stage := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK}, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE}
+	probe, stage := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK}, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE}
 	root := os.Geteuid() == 0
 	for _, row := range []struct {
 		spec *pb.TaskSpec
 		uid  uint32
 		want bool
-	}{{look, 54001, root}, {look, 0, false}, {stage, 54001, false}} {
+	}{{probe, 54001, root}, {probe, 0, false}, {stage, 54001, false}} {
 		if got := keptApart(row.spec, osaccount.Account{UID: row.uid}, sandbox.Confinement{Read: []string{t.TempDir()}}); got != row.want {
 			t.Errorf("%v by %d: %v", row.spec.GetKind(), row.uid, got)
 		}

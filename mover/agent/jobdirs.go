@@ -18,17 +18,17 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
-// homes is the folder of a node's ephemeral tier that has directories of people for a time, as those of jobs: jobs/NAME.UID. Only
+// jobDirs is the folder of a node's ephemeral tier that has directories of people for a time, as those of jobs: jobs/NAME.UID. Only
 // root makes any there, each for the UID at the end of its name. So no user can take the directory of another one.
-const homes = "jobs"
+const jobDirs = "jobs"
 
-// makeHome makes the directory of the owner of a task that writes into it.
-func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who osaccount.Account) error {
+// makeJobDirs makes the directory of the owner of a task that writes into it.
+func (a *Agent) makeJobDirs(ctx context.Context, spec *pb.TaskSpec, who osaccount.Account) error {
 	l, err := convert.Locate(spec.GetTarget())
 	t := a.conf().Tiers[l.Tier]
 	folders := strings.SplitN(l.Path, "/", 3)
 	if err != nil || os.Geteuid() != 0 || !l.InTier() || t.Path == "" || !t.NodeLocal || !t.Ephemeral || backend.Mounted(t) != nil ||
-		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || task.Of(spec).RemovesTarget {
+		len(folders) < 2 || folders[0] != jobDirs || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || task.Of(spec).RemovesTarget {
 		return nil // the process will see
 	}
 	if a.o.Home != nil {

@@ -30,7 +30,7 @@ func TestHome(t *testing.T) {
 	}}}
 	alice := osaccount.Account{UID: 1001, GID: 1002}
 	begin := func(kind pb.TaskKind, target string) error {
-		return a.makeHome(t.Context(), &pb.TaskSpec{Kind: kind, Target: target}, alice)
+		return a.makeJobDirs(t.Context(), &pb.TaskSpec{Kind: kind, Target: target}, alice)
 	}
 	const copying = pb.TaskKind_TASK_KIND_COPY
 	for range 2 {

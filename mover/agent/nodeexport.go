@@ -13,8 +13,8 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
-// lendings are the directories that this node lends, by task.
-type lendings struct {
+// nodeExports are the directories that this node exports, by task.
+type nodeExports struct {
 	places map[string]mover.Backend // used by the goroutine of the orders alone
 
 	mu     sync.Mutex
@@ -22,9 +22,9 @@ type lendings struct {
 	busy   bool            // a goroutine does them; guarded by mu
 }
 
-// lendTo has an order done after those before it. It does not wait.
-func (a *Agent) lendTo(ctx context.Context, o *agentv1.Lend) {
-	l := &a.lendings
+// queueExport has an order done after those before it. It does not wait.
+func (a *Agent) queueExport(ctx context.Context, o *agentv1.Lend) {
+	l := &a.nodeExports
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.orders = append(l.orders, o); a.o.Peers == nil || l.busy {
@@ -33,13 +33,13 @@ func (a *Agent) lendTo(ctx context.Context, o *agentv1.Lend) {
 	l.busy = true
 	go func() {
 		for o := l.next(); o != nil; o = l.next() {
-			a.lends(ctx, o)
+			a.export(ctx, o)
 		}
 	}()
 }
 
 // next is the order that is to be done; nil is none.
-func (l *lendings) next() *agentv1.Lend {
+func (l *nodeExports) next() *agentv1.Lend {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.busy = len(l.orders) > 0; !l.busy {
@@ -50,31 +50,31 @@ func (l *lendings) next() *agentv1.Lend {
 	return o
 }
 
-// lends lends a directory to a task on another node, or takes it back. It may wait for the file system.
-func (a *Agent) lends(ctx context.Context, o *agentv1.Lend) {
+// export lets a task on another node read a directory, or ends that. It may wait for the file system.
+func (a *Agent) export(ctx context.Context, o *agentv1.Lend) {
 	id := "lent to " + o.GetTask()
 	a.o.Peers.Server.Shut(id)
-	if old := a.lendings.places[id]; old != nil {
+	if old := a.nodeExports.places[id]; old != nil {
 		_ = old.Close() // it was only read
-		delete(a.lendings.places, id)
+		delete(a.nodeExports.places, id)
 	}
 	if o.GetTicket() == "" {
 		return
 	}
-	place, err := a.openLent(ctx, o.GetLocation())
+	place, err := a.openExport(ctx, o.GetLocation())
 	if err != nil {
 		a.log.Warn("a directory can not be lent to another node", "location", mover.Printable(o.GetLocation()), "task", o.GetTask(), "err", err)
 		return
 	}
-	if a.lendings.places == nil {
-		a.lendings.places = map[string]mover.Backend{}
+	if a.nodeExports.places == nil {
+		a.nodeExports.places = map[string]mover.Backend{}
 	}
-	a.lendings.places[id] = place
+	a.nodeExports.places[id] = place
 	a.o.Peers.Server.Open(id, o.GetTicket(), peer.Export(place))
 }
 
-// openLent opens a directory of a tier, from the root of that on, and over no symbolic link.
-func (a *Agent) openLent(ctx context.Context, text string) (mover.Backend, error) {
+// openExport opens a directory of a tier, from the root of that on, and over no symbolic link.
+func (a *Agent) openExport(ctx context.Context, text string) (mover.Backend, error) {
 	l, err := convert.Locate(text)
 	if err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (a *Agent) openLent(ctx context.Context, text string) (mover.Backend, error
 	return s.Open(ctx, at, engine.OpenOptions{Logger: a.log})
 }
 
-// borrows gives a process what another node lends it.
-func (a *Agent) borrows(p *process, from *agentv1.Lent) {
+// importFrom gives a process what another node exports to it.
+func (a *Agent) importFrom(p *process, from *agentv1.Lent) {
 	if from != nil && a.o.Peers != nil {
 		p.job.Lent, p.job.Authorities = from, a.o.Peers.Authorities()
 	}

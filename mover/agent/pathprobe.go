@@ -13,8 +13,8 @@ import (
 	"datamove.dev/mover/config"
 )
 
-// sight is what was seen of the path of a tier.
-type sight struct {
+// pathState is what was seen of the path of a tier.
+type pathState struct {
 	there       bool  // and of the kind of file system that it has to be
 	total, free int64 // bytes
 
@@ -22,20 +22,20 @@ type sight struct {
 	parts                 []*agentv1.RoomPart // of the file system, as they were a moment ago
 }
 
-// sights looks at the paths of tiers. A file system without its server blocks a call for
+// pathProbes looks at the paths of tiers. A file system without its server blocks a call for
 // hours. So a caller waits for a look for sightPatience, and there is one at a time
 // for each tier. Else one tier that hangs would make the agent silent, and cost it the
 // work on all others.
-type sights struct {
+type pathProbes struct {
 	log   *slog.Logger
 	parts func(path string) []*agentv1.RoomPart // nil knows of none
 
 	mu   sync.Mutex
-	seen map[string]*looking // by tier, path and kind; guarded by mu, as all below
+	seen map[string]*pathProbe // by tier, path and kind; guarded by mu, as all below
 }
 
-type looking struct {
-	last sight
+type pathProbe struct {
+	last pathState
 	why  string    // it is not there; "" when it is, or never was
 	at   time.Time // when that was seen
 
@@ -45,17 +45,17 @@ type looking struct {
 }
 
 const (
-	sightPatience = 50 * time.Millisecond // that a look may take before what was seen last counts
-	sightLasts    = 30 * time.Second      // and for how long that counts, of a tier that does not answer
-	sightYoung    = 200 * time.Millisecond
+	probePatience = 50 * time.Millisecond // that a look may take before what was seen last counts
+	probeLasts    = 30 * time.Second      // and for how long that counts, of a tier that does not answer
+	probeFresh    = 200 * time.Millisecond
 	partsEvery    = time.Minute // servers are asked, on some file systems by a program
 )
 
 // at returns what is seen of a tier, or was a moment ago.
-func (s *sights) at(name string, t config.Tier) sight {
-	done, l := s.look(name, t)
+func (s *pathProbes) at(name string, t config.Tier) pathState {
+	done, l := s.start(name, t)
 	if done != nil {
-		patience := time.NewTimer(sightPatience)
+		patience := time.NewTimer(probePatience)
 		defer patience.Stop()
 		select {
 		case <-done:
@@ -64,35 +64,35 @@ func (s *sights) at(name string, t config.Tier) sight {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.done != nil && time.Since(l.at) > sightLasts {
-		return sight{} // it hangs
+	if l.done != nil && time.Since(l.at) > probeLasts {
+		return pathState{} // it hangs
 	}
 	return l.last
 }
 
-// look begins to look at a tier, unless a look is under way or has just ended.
-func (s *sights) look(name string, t config.Tier) (done chan struct{}, l *looking) {
+// start begins to look at a tier, unless a look is under way or has just ended.
+func (s *pathProbes) start(name string, t config.Tier) (done chan struct{}, l *pathProbe) {
 	key := name + "\x00" + t.Path + "\x00" + t.Kind
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = map[string]*looking{}
+		s.seen = map[string]*pathProbe{}
 	}
 	if l = s.seen[key]; l == nil {
-		l = &looking{}
+		l = &pathProbe{}
 		s.seen[key] = l
 	}
-	if l.done != nil || time.Since(l.at) < sightYoung {
+	if l.done != nil || time.Since(l.at) < probeFresh {
 		return l.done, l
 	}
 	l.done = make(chan struct{})
-	go s.see(l, name, t)
+	go s.run(l, name, t)
 	return l.done, l
 }
 
-// see looks at a tier, and logs once why it is not there: the coordinator gives no work for a tier that is not announced.
-func (s *sights) see(l *looking, name string, t config.Tier) {
-	now, err := seen(t)
+// run looks at a tier, and logs once why it is not there: the coordinator gives no work for a tier that is not announced.
+func (s *pathProbes) run(l *pathProbe, name string, t config.Tier) {
+	now, err := probePath(t)
 	why := ""
 	if err != nil {
 		why = err.Error()
@@ -122,7 +122,7 @@ func (s *sights) see(l *looking, name string, t config.Tier) {
 	}
 }
 
-func seen(t config.Tier) (sight, error) {
+func probePath(t config.Tier) (pathState, error) {
 	info, err := os.Stat(t.Path)
 	if err == nil && !info.IsDir() {
 		err = &os.PathError{Op: "open", Path: t.Path, Err: unix.ENOTDIR}
@@ -131,9 +131,9 @@ func seen(t config.Tier) (sight, error) {
 		err = backend.Mounted(t)
 	}
 	if err != nil {
-		return sight{}, err
+		return pathState{}, err
 	}
-	now := sight{there: true}
+	now := pathState{there: true}
 	var st unix.Statfs_t
 	if unix.Statfs(t.Path, &st) == nil {
 		now.total, now.free = int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize

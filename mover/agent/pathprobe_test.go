@@ -17,7 +17,7 @@ import (
 // TestSights: a tier is seen when it is there, and one that hangs keeps nobody.
 func TestSights(t *testing.T) {
 	dir := t.TempDir()
-	s := sights{log: slog.New(slog.DiscardHandler)}
+	s := pathProbes{log: slog.New(slog.DiscardHandler)}
 	eventually := func(what string, tier config.Tier, there bool) {
 		t.Helper()
 		for begun := time.Now(); s.at("x", tier).there != there; time.Sleep(10 * time.Millisecond) {
@@ -37,13 +37,13 @@ func TestSights(t *testing.T) {
 	must.Do(t, os.Remove(path))
 	eventually("gone", tier, false)
 
-	hung := &looking{last: sight{there: true, total: 7}, at: time.Now(), done: make(chan struct{})} // a look that does not end
+	hung := &pathProbe{last: pathState{there: true, total: 7}, at: time.Now(), done: make(chan struct{})} // a look that does not end
 	y := config.Tier{Path: "/hung"}
 	s.seen["y\x00/hung\x00"] = hung
 	if got := s.at("y", y); got.total != 7 {
 		t.Errorf("at first what was seen counts: %+v", got)
 	}
-	hung.at = time.Now().Add(-2 * sightLasts)
+	hung.at = time.Now().Add(-2 * probeLasts)
 	if s.at("y", y).there {
 		t.Error("it hangs, and is said to be there")
 	}
@@ -56,18 +56,18 @@ func TestNotMounted(t *testing.T) {
 	dir := t.TempDir()
 	here := must.Get(fstype.KindAt(dir))(t)
 	var said strings.Builder
-	s := sights{log: slog.New(slog.NewTextHandler(&said, nil))}
-	l := &looking{}
-	look := func(tier config.Tier) sight {
+	s := pathProbes{log: slog.New(slog.NewTextHandler(&said, nil))}
+	l := &pathProbe{}
+	look := func(tier config.Tier) pathState {
 		l.done = make(chan struct{})
-		s.see(l, "project", tier)
+		s.run(l, "project", tier)
 		return l.last
 	}
 	if !look(config.Tier{Path: dir, Kind: here}).there || said.Len() > 0 {
 		t.Errorf("it is there: %s", said.String())
 	}
 	for range 2 {
-		if got := look(config.Tier{Path: dir, Kind: "lustre"}); !reflect.DeepEqual(got, sight{}) {
+		if got := look(config.Tier{Path: dir, Kind: "lustre"}); !reflect.DeepEqual(got, pathState{}) {
 			t.Errorf("it is the disk that the mount point is on: %+v", got)
 		}
 	}

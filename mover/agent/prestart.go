@@ -14,32 +14,32 @@ import (
 // The start of its process is most of the time of a small task. An account with one task
 // often has another one. So when a process has ended, the agent starts the next one of its
 // account, which waits to hear what it may reach.
-const sparesLast = time.Minute
+const prestartedLast = time.Minute
 
-// spares are the processes that wait, at most one for each account.
-type spares struct {
+// prestarter has the processes that wait, at most one for each account.
+type prestarter struct {
 	ready func(sandbox.Options) (Waiting, error)
 	most  func() int // accounts, as it is configured now
 
 	mu      sync.Mutex
 	closed  bool
-	waiting []spare // the one that waits longest first; guarded by mu, as closed
+	waiting []prestarted // the one that waits longest first; guarded by mu, as closed
 }
 
-type spare struct {
+type prestarted struct {
 	key     string
 	since   time.Time
 	process Waiting
 }
 
-// spareKey tells apart what can not be changed any more when a process waits.
-func spareKey(o sandbox.Options) string {
+// prestartKey tells apart what can not be changed any more when a process waits.
+func prestartKey(o sandbox.Options) string {
 	return fmt.Sprintf("%s %q %d %d %v %v %q", o.Path, o.Args, o.Account.UID, o.Account.GID, o.Account.Groups, o.Account.Apart, o.Env)
 }
 
 // begin starts a process, or has one begin that waits. A file system that did not answer one does not answer the next one.
-func (s *spares) begin(ctx context.Context, o sandbox.Options, waits func(path string)) (Worker, error) {
-	if w := s.take(spareKey(o)); w != nil {
+func (s *prestarter) begin(ctx context.Context, o sandbox.Options, waits func(path string)) (Worker, error) {
+	if w := s.take(prestartKey(o)); w != nil {
 		p, err := w.Confine(ctx, o.Roots, waits)
 		if silent := (*sandbox.Unanswered)(nil); err == nil || ctx.Err() != nil || errors.As(err, &silent) {
 			return p, err
@@ -55,10 +55,10 @@ func (s *spares) begin(ctx context.Context, o sandbox.Options, waits func(path s
 	return w.Confine(ctx, o.Roots, waits)
 }
 
-func (s *spares) take(key string) Waiting {
+func (s *prestarter) take(key string) Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.waiting, func(w spare) bool { return w.key == key })
+	i := slices.IndexFunc(s.waiting, func(w prestarted) bool { return w.key == key })
 	if i < 0 {
 		return nil
 	}
@@ -69,24 +69,24 @@ func (s *spares) take(key string) Waiting {
 
 // prepare starts a process like one that has ended, unless one waits. When that fails, the
 // task that wants it will say why.
-func (s *spares) prepare(o sandbox.Options) {
+func (s *prestarter) prepare(o sandbox.Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := spareKey(o)
+	key := prestartKey(o)
 	most := s.most()
-	if s.closed || most <= 0 || slices.ContainsFunc(s.waiting, func(w spare) bool { return w.key == key }) {
+	if s.closed || most <= 0 || slices.ContainsFunc(s.waiting, func(w prestarted) bool { return w.key == key }) {
 		return
 	}
 	s.drop(max(len(s.waiting)-most+1, 0))
 	if w, err := s.ready(o); err == nil {
-		s.waiting = append(s.waiting, spare{key, time.Now(), w})
+		s.waiting = append(s.waiting, prestarted{key, time.Now(), w})
 	}
 }
 
 // tend ends those that have waited for too long, and all when ctx ends.
-func (s *spares) tend(ctx context.Context) {
+func (s *prestarter) tend(ctx context.Context) {
 	defer s.close()
-	tick := time.NewTicker(sparesLast / 4)
+	tick := time.NewTicker(prestartedLast / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -98,26 +98,26 @@ func (s *spares) tend(ctx context.Context) {
 	}
 }
 
-func (s *spares) expire(now time.Time) {
+func (s *prestarter) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := max(len(s.waiting)-s.most(), 0) // they may be fewer now
-	for n < len(s.waiting) && now.Sub(s.waiting[n].since) >= sparesLast {
+	for n < len(s.waiting) && now.Sub(s.waiting[n].since) >= prestartedLast {
 		n++
 	}
 	s.drop(n)
 }
 
 // close ends all, and there will be no more.
-func (s *spares) close() {
+func (s *prestarter) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.drop(len(s.waiting))
 }
 
-// drop ends the first n. spares.mu is held.
-func (s *spares) drop(n int) {
+// drop ends the first n. prestarter.mu is held.
+func (s *prestarter) drop(n int) {
 	for _, w := range s.waiting[:n] {
 		_ = w.process.Stop() // it has nothing to lose
 	}

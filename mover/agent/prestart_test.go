@@ -23,9 +23,9 @@ func idler(env string) sandbox.Options {
 
 //safety:7 with mover/agent/sandbox TestReady
 func TestSpares(t *testing.T) {
-	const sparesMost = 4
-	most := sparesMost
-	s := spares{ready: readyProcess, most: func() int { return most }}
+	const prestartedMost = 4
+	most := prestartedMost
+	s := prestarter{ready: readyProcess, most: func() int { return most }}
 	t.Cleanup(s.close)
 	for range 2 {
 		s.prepare(idler("a"))
@@ -33,26 +33,26 @@ func TestSpares(t *testing.T) {
 	if len(s.waiting) != 1 {
 		t.Fatalf("%d processes wait for one account", len(s.waiting))
 	}
-	if s.take(spareKey(idler("b"))) != nil {
+	if s.take(prestartKey(idler("b"))) != nil {
 		t.Error("a process of somebody else was taken")
 	}
-	first := s.take(spareKey(idler("a")))
-	if first == nil || s.take(spareKey(idler("a"))) != nil {
+	first := s.take(prestartKey(idler("a")))
+	if first == nil || s.take(prestartKey(idler("a"))) != nil {
 		t.Fatal("a process is not taken once")
 	}
 	must.Tell(t, first.Stop())
 
-	for i := range sparesMost + 2 {
+	for i := range prestartedMost + 2 {
 		s.prepare(idler(fmt.Sprint(i)))
 	}
-	if len(s.waiting) != sparesMost || s.waiting[0].key != spareKey(idler("2")) {
+	if len(s.waiting) != prestartedMost || s.waiting[0].key != prestartKey(idler("2")) {
 		t.Errorf("%d wait, the first is %s", len(s.waiting), s.waiting[0].key)
 	}
-	s.expire(time.Now().Add(sparesLast / 2))
-	if len(s.waiting) != sparesMost {
+	s.expire(time.Now().Add(prestartedLast / 2))
+	if len(s.waiting) != prestartedMost {
 		t.Error("one has ended too early")
 	}
-	s.expire(time.Now().Add(sparesLast))
+	s.expire(time.Now().Add(prestartedLast))
 	if len(s.waiting) != 0 {
 		t.Errorf("%d wait for too long", len(s.waiting))
 	}
@@ -61,7 +61,7 @@ func TestSpares(t *testing.T) {
 	}
 	most = 1
 	s.expire(time.Now())
-	if len(s.waiting) != 1 || s.waiting[0].key != spareKey(idler("z")) {
+	if len(s.waiting) != 1 || s.waiting[0].key != prestartKey(idler("z")) {
 		t.Errorf("of one that may wait, %d do", len(s.waiting))
 	}
 	most = 0
@@ -70,7 +70,7 @@ func TestSpares(t *testing.T) {
 	if len(s.waiting) != 0 {
 		t.Errorf("of none that may wait, %d do", len(s.waiting))
 	}
-	most = sparesMost
+	most = prestartedMost
 	s.prepare(idler("last"))
 	s.close()
 	s.prepare(idler("late"))
@@ -92,7 +92,7 @@ func TestUnansweredOnce(t *testing.T) {
 	a := &Agent{changed: make(chan struct{}, 1)}
 	p := &process{agent: a, lead: newSession(7)}
 	o := sandbox.Options{Path: "worker"}
-	s := spares{waiting: []spare{{key: spareKey(o), process: silent{}}}, ready: func(sandbox.Options) (Waiting, error) {
+	s := prestarter{waiting: []prestarted{{key: prestartKey(o), process: silent{}}}, ready: func(sandbox.Options) (Waiting, error) {
 		t.Error("a second one is started")
 		return silent{}, nil
 	}}

@@ -58,11 +58,11 @@ type process struct {
 	spans   sync.Mutex  // held while spans of the process are passed on
 	sent    int         // spans; guarded by spans
 
-	unguarded string     // why what it stages is, as in Replica; set before it starts, and by Seal
-	back      func()     // gives back the journals of its account; nil of what has none
-	lent      []func()   // shut the gates that were opened for it; of its start
-	sealed    bool       // what it stages, or was tried to be; guarded by sealing
-	sealing   sync.Mutex // held while it has the agent seal or unseal: the end of its lead comes after that
+	unguarded   string     // why what it stages is, as in Replica; set before it starts, and by Seal
+	back        func()     // gives back the journals of its account; nil of what has none
+	revocations []func()   // take back the access to replicas that it was given; of its start
+	sealed      bool       // what it stages, or was tried to be; guarded by sealing
+	sealing     sync.Mutex // held while it has the agent seal or unseal: the end of its lead comes after that
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
 	part   atomic.Int64    // that it may read of the limit of its task, bytes per second; 0 is no limit
@@ -132,12 +132,12 @@ func (a *Agent) startAs(ctx context.Context, p *process, who osaccount.Account) 
 	a.mu.Lock()
 	was := a.procs[p.task.GetId()]
 	a.mu.Unlock()
-	if was != nil { // of an epoch that is over; it has the journal that this one goes on with, and may be at its shelf
+	if was != nil { // of an epoch that is over; it has the journal that this one goes on with, and may be at its replica
 		_ = was.acting.Stop(0)
 		<-was.ended
 	}
 	if p.lead != nil {
-		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(ctx, p.job.GetSpec(), who)); err != nil {
+		if err := errors.Join(a.prepareReplicas(ctx, p, who), a.makeJobDirs(ctx, p.job.GetSpec(), who)); err != nil {
 			return a.unready("", err)
 		}
 	}
@@ -159,7 +159,7 @@ func (a *Agent) run(ctx context.Context, p *process, who osaccount.Account, root
 		Path: a.o.Program[0], Args: a.o.Program[1:], Account: sandbox.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
-	if p.acting, err = a.spares.begin(ctx, p.as, p.waitsAt); err != nil { // its user may have stopped it, so no lock is held
+	if p.acting, err = a.prestarter.begin(ctx, p.as, p.waitsAt); err != nil { // its user may have stopped it, so no lock is held
 		return a.unready(startCause(err), err)
 	}
 	a.mu.Lock()
@@ -210,7 +210,7 @@ func (a *Agent) unwanted(p *process) error {
 	return nil
 }
 
-// keptApart reports whether the other processes of an account must not trace the one that works on a task. The result of a look admits its owner
+// keptApart reports whether the other processes of an account must not trace the one that works on a task. The result of an access probe admits its owner
 // to replicas of other users, so the owner must not forge it. A FUSE file system may be open to its owner's processes alone, and to none apart.
 func keptApart(spec *pb.TaskSpec, who osaccount.Account, roots sandbox.Confinement) bool {
 	private := func(path string) bool {
@@ -284,7 +284,7 @@ func (p *process) serve() {
 		delete(a.procs, p.task.GetId())
 	}
 	a.mu.Unlock()
-	p.leaveShelf()
+	p.leaveReplicas()
 	if p.back != nil {
 		p.back()
 	}
@@ -303,7 +303,7 @@ func (p *process) serve() {
 	p.untrace(err)
 	close(p.ended)
 	a.hurry()
-	a.spares.prepare(p.as)
+	a.prestarter.prepare(p.as)
 }
 
 // bury tells what a process that has ended did not tell.

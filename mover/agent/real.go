@@ -110,7 +110,7 @@ func (a *Agent) realPathsOf(ctx context.Context, o *agentv1.Resolve, job *agentv
 	a.running.Add(1)
 	a.mu.Unlock()
 	defer a.running.Done()
-	w, err := a.spares.begin(ctx, as, nil)
+	w, err := a.prestarter.begin(ctx, as, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (a *Agent) realPathsOf(ctx context.Context, o *agentv1.Resolve, job *agentv
 	server := grpc.NewServer(api.ServerOptions()...)
 	agentv1.RegisterWorkerServiceServer(server, p)
 	go func() { _ = server.Serve(&oneConn{conn: w.Conn()}) }()
-	defer a.spares.prepare(as)
+	defer a.prestarter.prepare(as)
 	defer func() { _ = w.Stop(0) }() // it has nothing to lose
 	defer server.Stop()
 	select {

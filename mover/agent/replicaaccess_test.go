@@ -94,7 +94,7 @@ func TestLent(t *testing.T) {
 	a, spot, at := vault(t)
 	begin := func() *process {
 		p := &process{job: &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Target: at}}}
-		must.Do(t, a.prepareShelf(t.Context(), p, osaccount.Account{UID: 1002, GID: 1002}))
+		must.Do(t, a.prepareReplicas(t.Context(), p, osaccount.Account{UID: 1002, GID: 1002}))
 		return p
 	}
 	is := func(what string, in bool) {
@@ -106,29 +106,29 @@ func TestLent(t *testing.T) {
 	is("nothing was asked", false)
 	first, second := begin(), begin()
 	is("two tasks are at work", true)
-	first.leaveShelf()
+	first.leaveReplicas()
 	is("one has ended", true)
-	second.leaveShelf()
+	second.leaveReplicas()
 	is("both have", false)
 	third := begin()
-	must.Do(t, a.gates.keep(spot, 1002, func() error { _, _, err := spot.LetIn(1002); return err }))
-	third.leaveShelf()
+	must.Do(t, a.accessLists.addPermanent(spot, 1002, func() error { _, _, err := spot.LetIn(1002); return err }))
+	third.leaveReplicas()
 	is("they were let in meanwhile", true)
 	fourth := begin()
-	fourth.leaveShelf()
+	fourth.leaveReplicas()
 	is("they were in before", true)
-	must.Do(t, a.gates.shut(spot, 1002))
+	must.Do(t, a.accessLists.remove(spot, 1002))
 	fifth := begin()
-	must.Do(t, a.gates.shut(spot, 1002)) // a look has found that they may not
+	must.Do(t, a.accessLists.remove(spot, 1002)) // a look has found that they may not
 	is("they were shut out meanwhile", false)
 	sixth := begin()
 	is("another task of theirs begins", true)
-	fifth.leaveShelf()
+	fifth.leaveReplicas()
 	is("the one from before it has ended", true)
-	sixth.leaveShelf()
+	sixth.leaveReplicas()
 	is("that one, too", false)
-	if len(a.gates.all) > 0 {
-		t.Errorf("%d gates are remembered", len(a.gates.all))
+	if len(a.accessLists.all) > 0 {
+		t.Errorf("%d gates are remembered", len(a.accessLists.all))
 	}
 }
 
@@ -145,7 +145,7 @@ func TestLentUntilItIsGone(t *testing.T) {
 	}
 	lend := func(uid uint32) (leave func() error) {
 		t.Helper()
-		leave = must.Get(a.gates.lend(spot, uid))(t)
+		leave = must.Get(a.accessLists.addTemporary(spot, uid))(t)
 		if leave == nil {
 			t.Fatalf("%d is in for good", uid)
 		}
@@ -158,7 +158,7 @@ func TestLentUntilItIsGone(t *testing.T) {
 			t.Fatal("an entry of a gate that can not be changed is gone")
 		}
 	}
-	if len(a.gates.all) == 0 {
+	if len(a.accessLists.all) == 0 {
 		t.Error("entries that are to go are forgotten")
 	}
 	fixed(t, gate, false)
@@ -167,8 +167,8 @@ func TestLentUntilItIsGone(t *testing.T) {
 	is("the gate is set again", 1003, false)
 	must.Do(t, third())
 	is("that task has ended", 1002, false)
-	if len(a.gates.all) > 0 {
-		t.Errorf("%d gates are remembered", len(a.gates.all))
+	if len(a.accessLists.all) > 0 {
+		t.Errorf("%d gates are remembered", len(a.accessLists.all))
 	}
 }
 
@@ -196,7 +196,7 @@ func TestSealEnds(t *testing.T) {
 		must.Do(t, spot.MakeMutable(t.Context()))
 		if ended {
 			p.cancel()
-			p.leaveShelf()
+			p.leaveReplicas()
 		}
 		_, failed := p.Seal(t.Context(), &agentv1.SealRequest{})
 		if err := os.WriteFile(filepath.Join(spot.String(), "file"), []byte("other"), 0o644); (failed != nil) != ended || (err == nil) != ended {

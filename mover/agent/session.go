@@ -81,8 +81,8 @@ func (s *session) waitsFor(phase, why string) {
 	s.status = st
 }
 
-// crew is told how many batches of a lead others would take.
-func (a *Agent) crew(c *agentv1.Crew) {
+// countHelpers is told how many batches of a lead others would take.
+func (a *Agent) countHelpers(c *agentv1.Crew) {
 	a.mu.Lock()
 	s := a.sessions[sessionKey{c.GetTask(), ""}]
 	a.mu.Unlock()
@@ -156,7 +156,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	}
 	p := newProcess(a, l.GetTask(), job)
 	p.lead, p.epoch = s, l.GetEpoch()
-	a.borrows(p, l.GetLent())
+	a.importFrom(p, l.GetLent())
 	p.limit(l.GetBytesPerSecond())
 	p.trace(l.GetTraceParent())
 	if spec := l.GetSpec(); task.Of(spec).Probe && spec.GetSource() == "" { // it takes no process
@@ -166,7 +166,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 		return
 	}
 	if err := a.start(ctx, p); err != nil {
-		p.leaveShelf()
+		p.leaveReplicas()
 		p.untrace(err)
 		a.log.Warn("a lead can not begin", "task", l.GetTask().GetId(), "err", err)
 		a.finish(p, unbegun(l, err))
@@ -187,7 +187,7 @@ func (a *Agent) catchUp(p *process, s *session) {
 }
 
 // unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, or the agent leaves, the task is put
-// back, but for a look: its caller is there.
+// back, but for an access probe: its caller waits.
 func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
 	var unseen osaccount.Unseen
 	r := &agentv1.FinishRequest{

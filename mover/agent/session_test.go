@@ -22,10 +22,10 @@ func TestUnbegun(t *testing.T) {
 		back bool
 	}{
 		{"a uid that has to call again", pb.TaskKind_TASK_KIND_COPY, unseen, true},
-		{"a look of it", pb.TaskKind_TASK_KIND_LOOK, unseen, false},
+		{"an access probe of it", pb.TaskKind_TASK_KIND_LOOK, unseen, false},
 		{"an account that is not here", pb.TaskKind_TASK_KIND_COPY, fmt.Errorf("alice has no account: %w", mover.ErrPermission), false},
 		{"an agent that leaves", pb.TaskKind_TASK_KIND_COPY, fmt.Errorf("begin: %w", errLeaving), true},
-		{"a look of it, too", pb.TaskKind_TASK_KIND_LOOK, errLeaving, false},
+		{"an access probe of it, too", pb.TaskKind_TASK_KIND_LOOK, errLeaving, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := unbegun(&agentv1.Lead{Spec: &pb.TaskSpec{Kind: row.kind}, Epoch: 1}, row.err)

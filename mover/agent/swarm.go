@@ -106,11 +106,11 @@ type tree struct {
 func (t *tree) Published(p *p2p.Piece, into []byte) error {
 	l, err := convert.Locate(t.location)
 	tier, known := t.agent.conf().Tiers[l.Tier]
-	spot, shelved := replicadir.At(tier.Path, l.Path)
-	if err != nil || !l.InTier() || !known || tier.Path == "" || !shelved {
+	folder, isReplica := replicadir.At(tier.Path, l.Path)
+	if err != nil || !l.InTier() || !known || tier.Path == "" || !isReplica {
 		return mover.ErrNotExist
 	}
-	if passes, err := spot.Passes(t.uid); err != nil || !passes { // root gets through the gate, and the user may not
+	if passes, err := folder.Passes(t.uid); err != nil || !passes { // root gets in, and the user may not
 		return cmp.Or(err, errGate)
 	}
 	root, err := unix.Open(tier.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -37,8 +37,8 @@ var asked = map[string]func(context.Context, location.Location, Request, Opener)
 		}
 		return err
 	},
-	"sample": func(ctx context.Context, l location.Location, _ Request, open Opener) error {
-		return Sample(ctx, l, open)
+	"access probe": func(ctx context.Context, l location.Location, _ Request, open Opener) error {
+		return ProbeAccess(ctx, l, open)
 	},
 	"manifest": func(ctx context.Context, l location.Location, _ Request, open Opener) error {
 		return WriteManifest(ctx, l, io.Discard, open)

@@ -1,7 +1,6 @@
 package webui
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	life "datamove.dev/mover/task"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/dataset"
 )
 
 // The page is small: this is what a browser gets before it asks for the first task.
@@ -176,26 +174,6 @@ func inPage(t *testing.T, name string, what *regexp.Regexp) [][]string {
 	t.Helper()
 	text := must.Get(files.ReadFile("page/" + name))(t)
 	return what.FindAllStringSubmatch(string(text), -1)
-}
-
-// TestWatermarks: a tier is shown as full where replicas begin to be evicted, and as one that will be where that ends.
-func TestWatermarks(t *testing.T) {
-	short := func(used int64) int64 {
-		line := &datamovev1.Tier{Name: "hot", Level: "hot", Location: "/hot", TotalBytes: 100, FreeBytes: 100 - used}
-		return dataset.Look(dataset.Facts{Tiers: []*datamovev1.Tier{line}}).Evict(line, dataset.Watermarks{}).Short
-	}
-	high := int64(0)
-	for high < 100 && short(high+1) == 0 {
-		high++
-	}
-	want := fmt.Sprintf("low=%d high=%d", high+1-short(high+1), high)
-	var got []string
-	for _, m := range inPage(t, "tiers.js", regexp.MustCompile(`(?m)^export const (low|high) = (\d+)$`)) {
-		got = append(got, m[1]+"="+m[2])
-	}
-	if strings.Join(got, " ") != want {
-		t.Errorf("the page says %s, and eviction is at %s", got, want)
-	}
 }
 
 // TestStates: the page has a filter for each state of a task.

@@ -25,11 +25,17 @@ const (
 	root   = "../.."
 )
 
-// imports are the import paths of one package, of its shipped files only.
+// imports are the import paths of one package.
 type imports map[string]bool
 
-// tree reads the imports of every package of the module, nested modules apart.
+// tree reads the imports of every package of the module, nested modules apart, of shipped files only.
 func tree(t *testing.T) map[string]imports {
+	t.Helper()
+	return treeOf(t, func(file string) bool { return !strings.HasSuffix(file, "_test.go") })
+}
+
+// treeOf is tree of the files that are chosen.
+func treeOf(t *testing.T, chosen func(file string) bool) map[string]imports {
 	t.Helper()
 	found := map[string]imports{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -39,7 +45,7 @@ func tree(t *testing.T) map[string]imports {
 		if d.IsDir() {
 			return skip(path, d.Name())
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if !strings.HasSuffix(path, ".go") || !chosen(path) {
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
@@ -95,6 +101,37 @@ func TestArrows(t *testing.T) {
 			if ours && !slices.Contains(rule.may, to) {
 				t.Errorf("%s imports %s, which the table does not allow", dir, to)
 			}
+		}
+	}
+}
+
+// TestMoverStandsAlone: nothing below mover imports what is built on it, in tests neither. An exception that is not needed any more goes.
+func TestMoverStandsAlone(t *testing.T) {
+	all := treeOf(t, func(string) bool { return true })
+	excepted := map[string]bool{}
+	for dir, imported := range all {
+		if dir != "mover" && !strings.HasPrefix(dir, "mover/") {
+			continue
+		}
+		for path := range imported {
+			part, _, _ := strings.Cut(strings.TrimPrefix(path, module+"/"), "/")
+			switch {
+			case !strings.HasPrefix(path, module+"/") || !slices.Contains(above, part):
+			case part == "tiering" && slices.Contains(knowsTiering, dir):
+				excepted[dir] = true
+			default:
+				t.Errorf("%s imports %s: let it declare what it needs, and cmd register what has that", dir, path)
+			}
+		}
+	}
+	for _, dir := range knowsTiering {
+		if !excepted[dir] {
+			t.Errorf("%s does not import tiering any more: take it off knowsTiering", dir)
+		}
+	}
+	for _, part := range above {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(dir string) bool { return dir == part || strings.HasPrefix(dir, part+"/") }) {
+			t.Errorf("there is no %s", part)
 		}
 	}
 }

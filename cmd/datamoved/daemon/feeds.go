@@ -19,7 +19,7 @@ import (
 	"datamove.dev/tiering/catalog/changefeed/s3events"
 )
 
-// feedOf makes the feed of changes in a backend. It is a worker.Feeds.
+// feedOf makes the feed of changes in a backend. It is a catalogworker.Feeds.
 func feedOf(place mover.Backend, dir string, kind *agentv1.FollowFeed) (f changefeed.Feed, end func() error, err error) {
 	bucketed, listens := mover.As[s3events.Listener](place)
 	queued, queues := mover.As[interface {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -116,7 +115,7 @@ func (s *hsm) serve(ctx context.Context) error {
 		return err
 	}
 	tool := copytool.New(copytool.Options{
-		Mount: s.Mount, Archives: []uint32{s.Archive}, Archive: shelf{v}, Mark: filepath.Join(s.dir, "registered"), Jobs: cmp.Or(s.Jobs, config.DefaultHSMJobs),
+		Mount: s.Mount, Archives: []uint32{s.Archive}, Archive: archiveStore{v}, Mark: filepath.Join(s.dir, "registered"), Jobs: cmp.Or(s.Jobs, config.DefaultHSMJobs),
 		Progress: s.progress, Grace: s.grace, Logger: s.log, Told: s.told, Ioctl: s.ioctl,
 	})
 	defer s.metrics.Sample(func(sample *telemetry.Sample) { sample.HSM(tool.Counts()) })()
@@ -167,12 +166,12 @@ var hsmActions = map[uapi.CopyAction]telemetry.HSMAction{
 
 func (s *hsm) told(e copytool.Ended) { s.metrics.HSMEnded(hsmActions[e.Action], e.Bytes, e.Err) }
 
-// shelf is a vault as a copytool asks for it.
-type shelf struct{ vault *archive.Archive }
+// archiveStore is an archive as a copytool asks for it.
+type archiveStore struct{ *archive.Archive }
 
-func (s shelf) Put(ctx context.Context, c copytool.Copy) error {
+func (s archiveStore) Put(ctx context.Context, c copytool.Copy) error {
 	i := &c.Info
-	return told(s.vault.Put(ctx, archive.Item{Key: c.Key, File: c.File, Size: c.Size, Origin: i.Path, Moved: c.Moved, Mine: c.Mine, Facts: mover.Entry{
+	return copytool.OfKind(s.Archive.Put(ctx, archive.Item{Key: c.Key, File: c.File, Size: c.Size, Origin: i.Path, Moved: c.Moved, Mine: c.Mine, Facts: mover.Entry{
 		Known: mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime,
 		Mode:  i.Mode, UID: i.UID, GID: i.GID, Mtime: timeOf(i.Mtime), Atime: timeOf(i.Atime),
 	}}))
@@ -180,46 +179,10 @@ func (s shelf) Put(ctx context.Context, c copytool.Copy) error {
 
 func timeOf(t unix.Timespec) mover.Time { return mover.Time{Sec: t.Sec, Nsec: int32(t.Nsec)} }
 
-func (s shelf) Get(ctx context.Context, c copytool.Copy) error {
-	return told(s.vault.Get(ctx, archive.Item{Key: c.Key, File: c.File, Size: c.Size, Moved: c.Moved}))
+func (s archiveStore) Get(ctx context.Context, c copytool.Copy) error {
+	return copytool.OfKind(s.Archive.Get(ctx, archive.Item{Key: c.Key, File: c.File, Size: c.Size, Moved: c.Moved}))
 }
 
-func (s shelf) Delete(ctx context.Context, key string) error { return told(s.vault.Delete(ctx, key)) }
-
-// hsmErrors is the one translation from kinds of errors to what an MDT is told: an error
-// number for the waiting process, and whether the action may be handed out again. An error of
-// several kinds has the first one.
-var hsmErrors = []struct {
-	kind  error
-	errno unix.Errno
-	retry bool
-}{
-	{mover.ErrCorrupt, unix.EIO, false},
-	{mover.ErrFull, unix.ENOSPC, true},
-	{mover.ErrChanged, unix.EBUSY, true},
-	{mover.ErrReleased, unix.EBUSY, false},
-	{mover.ErrHeld, unix.EAGAIN, true},
-	{mover.ErrConflict, unix.EEXIST, false},
-	{mover.ErrRefused, unix.EPERM, false},
-	{mover.ErrPermission, unix.EACCES, false},
-	{mover.ErrUsage, unix.EINVAL, false},
-	{mover.ErrTimeout, unix.ETIMEDOUT, true},
-	{mover.ErrUnreachable, unix.EHOSTUNREACH, true},
-	{mover.ErrTransient, unix.EAGAIN, true},
-	{mover.ErrNotExist, unix.ENOENT, false},
-	{mover.ErrUnsupported, unix.EOPNOTSUPP, false},
-}
-
-// told is an error with what the MDT is told of it.
-func told(err error) error {
-	var f *copytool.Failure
-	if err == nil || errors.As(err, &f) { // what the copytool said itself
-		return err
-	}
-	for _, e := range hsmErrors {
-		if errors.Is(err, e.kind) {
-			return &copytool.Failure{Errno: e.errno, Retry: e.retry, Err: err}
-		}
-	}
-	return err
+func (s archiveStore) Delete(ctx context.Context, key string) error {
+	return copytool.OfKind(s.Archive.Delete(ctx, key))
 }

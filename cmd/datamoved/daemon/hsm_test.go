@@ -248,24 +248,6 @@ func TestHSMMany(t *testing.T) {
 	}
 }
 
-// TestHSMKinds: each kind of error has a number for the MDT, and what the copytool said
-// itself keeps its own.
-func TestHSMKinds(t *testing.T) {
-	for _, kind := range mover.Kinds() {
-		var f *copytool.Failure
-		if err := told(fmt.Errorf("read: %w", kind)); !errors.As(err, &f) || f.Errno == 0 || !errors.Is(err, kind) {
-			t.Errorf("%v is told as %v", kind, err)
-		}
-	}
-	own := &copytool.Failure{Errno: unix.ECANCELED, Err: mover.ErrCorrupt}
-	if err := told(fmt.Errorf("archive: %w", own)); !errors.Is(err, own) {
-		t.Errorf("it became %v", err)
-	}
-	if told(nil) != nil {
-		t.Error("nothing became an error")
-	}
-}
-
 // TestHSMNoLustre: a mount that is no Lustre is told, with what it is; the service goes on
 // without it, and ends when it is asked to.
 func TestHSMNoLustre(t *testing.T) {

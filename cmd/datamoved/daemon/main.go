@@ -26,6 +26,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // zones of windows are the same on every machine
 
+	"datamove.dev/cmd/datamoved/runners"
 	"datamove.dev/lustre/fshints"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/agent/worker"
@@ -77,7 +78,7 @@ func work() int {
 		debug.SetMemoryLimit(heapSoft)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = worker.Run(ctx, conn, worker.Options{Stderr: os.Stderr, FileSystem: fshints.Of, Feeds: feedOf})
+		err = worker.Run(ctx, conn, worker.Options{Runners: runners.Of(feedOf), Stderr: os.Stderr, FileSystem: fshints.Of})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "datamoved worker:", err)

@@ -14,11 +14,11 @@ import (
 
 // expect gets the manifest of the dataset that is copied. It lies here while the process
 // lives, so that nothing depends on the coordinator being there when it is read.
-func (w *worker) expect(ctx context.Context) (engine.Expectation, error) {
-	if !w.job.GetExpects() {
+func (j *Job) expect(ctx context.Context) (engine.Expectation, error) {
+	if !j.order.GetExpects() {
 		return nil, nil
 	}
-	spool, err := os.CreateTemp(w.job.GetStateDir(), "manifest-")
+	spool, err := os.CreateTemp(j.order.GetStateDir(), "manifest-")
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (w *worker) expect(ctx context.Context) (engine.Expectation, error) {
 	}
 	var size int64
 	for {
-		size, err = w.receiveManifest(ctx, spool)
+		size, err = j.receiveManifest(ctx, spool)
 		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
 			break
 		}
@@ -47,10 +47,10 @@ func (w *worker) expect(ctx context.Context) (engine.Expectation, error) {
 	}, nil
 }
 
-func (w *worker) receiveManifest(ctx context.Context, into *os.File) (size int64, err error) {
-	stream, err := w.agent.Manifest(ctx, &agentv1.ManifestRequest{})
+func (j *Job) receiveManifest(ctx context.Context, into *os.File) (size int64, err error) {
+	stream, err := j.agent.Manifest(ctx, &agentv1.ManifestRequest{})
 	if err != nil {
-		return 0, fromAgent(ctx, err)
+		return 0, FromAgent(ctx, err)
 	}
 	for {
 		m, err := stream.Recv()
@@ -58,7 +58,7 @@ func (w *worker) receiveManifest(ctx context.Context, into *os.File) (size int64
 			return size, nil
 		}
 		if err != nil {
-			return 0, fromAgent(ctx, err)
+			return 0, FromAgent(ctx, err)
 		}
 		n, err := into.WriteAt(m.GetData(), size)
 		if size += int64(n); err != nil {
@@ -68,8 +68,8 @@ func (w *worker) receiveManifest(ctx context.Context, into *os.File) (size int64
 }
 
 // expected is what a helper has of a manifest: its lead gives it the checksums.
-func (w *worker) expected() engine.Expectation {
-	if !w.job.GetExpects() {
+func (j *Job) expected() engine.Expectation {
+	if !j.order.GetExpects() {
 		return nil
 	}
 	return func(context.Context) (io.ReadCloser, error) { return nil, mover.ErrNotExist }

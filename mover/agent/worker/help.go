@@ -19,14 +19,14 @@ func (w *worker) help(ctx context.Context, stream agentv1.WorkerService_ServeCli
 		return err
 	}
 	r.ExpectedManifest = w.expected()
-	r.Lead = &engine.Coordination{AcquireSlot: w.turn}
+	r.Lead = &engine.Coordination{AcquireSlot: w.AcquireSlot}
 	r.Limiter = w.bandwidth
-	helper, err := engine.Help(r, w.open)
+	helper, err := engine.Help(r, w.Open)
 	if err != nil {
 		return err
 	}
 	defer helper.Close()
-	w.state.sees(helper)
+	w.state.progress(helper)
 	b := &batches{worker: w, helper: helper, yields: map[string]chan struct{}{}, stops: map[string]context.CancelFunc{}}
 	w.listen(ctx, stream, func(o *agentv1.WorkerOrder) { b.order(ctx, o) })
 	b.running.Wait()
@@ -119,5 +119,5 @@ func (b *batches) reply(ctx context.Context, w *agentv1.WorkerBatch, yield <-cha
 	}
 	defer b.worker.agent.forget(w.GetId())
 	work.Again, work.Over = work.Again || w.GetAgain(), w.GetOver()
-	return b.helper.Do(ctx, int(w.GetPair()), w.GetEpoch(), b.worker.agent.mine(w.GetId(), w.GetEpoch()), yield, work)
+	return b.helper.Do(ctx, int(w.GetPair()), w.GetEpoch(), b.worker.agent.confirm(w.GetId(), w.GetEpoch()), yield, work)
 }

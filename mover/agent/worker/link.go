@@ -57,15 +57,15 @@ func newAgent(c agentv1.WorkerServiceClient) agent {
 	return agent{c, new(atomic.Int64), new(atomic.Int64), new(sync.Map)}
 }
 
-// turn waits for a turn. shared says that what is read of the source is paid by pay.
-func (a agent) turn(ctx context.Context, ask transfer.SlotRequest, shared bool) (transfer.Slot, error) {
+// acquireSlot waits for a turn. shared says that what is read of the source is paid by pay.
+func (a agent) acquireSlot(ctx context.Context, ask transfer.SlotRequest, shared bool) (transfer.Slot, error) {
 	alone := transfer.Slot{Done: func(int64) {}, Alone: true}
 	if time.Now().UnixNano() < a.pass.Load() {
 		return alone, nil
 	}
 	t, err := a.Turn(ctx, &agentv1.TurnRequest{Bytes: ask.Bytes, Ops: ask.Ops, Most: int32(ask.Most), Fill: int32(ask.Fill), Shared: shared})
 	if err != nil {
-		return alone, fromAgent(ctx, err)
+		return alone, FromAgent(ctx, err)
 	}
 	a.passes(t.GetPass())
 	if t.GetTurn() == 0 {
@@ -79,7 +79,7 @@ func (a agent) turn(ctx context.Context, ask transfer.SlotRequest, shared bool) 
 // keys are the lines of the credentials of a tier as they are now.
 func (a agent) keys(ctx context.Context, tier string) (string, error) {
 	r, err := a.Keys(ctx, &agentv1.KeysRequest{Tier: tier})
-	return r.GetKeys(), fromAgent(ctx, err)
+	return r.GetKeys(), FromAgent(ctx, err)
 }
 
 // pay waits until so much may be read from the source.
@@ -91,7 +91,7 @@ func (a agent) pay(ctx context.Context, bytes int64) error {
 	if pass := r.GetPass(); pass != nil {
 		a.free.Store(time.Now().Add(pass.AsDuration()).UnixNano())
 	}
-	return fromAgent(ctx, err)
+	return FromAgent(ctx, err)
 }
 
 // passes notes for how long no turn has to be asked for; nil says nothing of that.
@@ -101,19 +101,19 @@ func (a agent) passes(d *durationpb.Duration) {
 	}
 }
 
-// mine asks whether a lead or a batch is still ours.
-func (a agent) mine(batch string, epoch uint64) func(context.Context) error {
+// confirm asks whether a lead or a batch is still ours.
+func (a agent) confirm(batch string, epoch uint64) func(context.Context) error {
 	found, _ := a.asked.LoadOrStore(batch, new(asker))
 	return func(ctx context.Context) error {
 		return found.(*asker).ask(ctx, func(ctx context.Context) error {
 			r, err := a.Mine(ctx, &agentv1.MineRequest{Batch: batch, Epoch: epoch})
 			a.passes(r.GetPass())
-			return fromAgent(ctx, err)
+			return FromAgent(ctx, err)
 		})
 	}
 }
 
-// forget lets go of what mine keeps of a batch.
+// forget lets go of what confirm keeps of a batch.
 func (a agent) forget(batch string) { a.asked.Delete(batch) }
 
 // asker makes one call for all callers that ask while another one is under way. An answer

@@ -58,8 +58,8 @@ func (s *state) hurry() {
 	}
 }
 
-// sees is told where the counters are.
-func (s *state) sees(l engine.Live) {
+// progress is told where the counters are.
+func (s *state) progress(l engine.Live) {
 	s.mu.Lock()
 	s.live, s.dirty = l, true
 	s.mu.Unlock()

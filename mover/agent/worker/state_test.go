@@ -19,7 +19,7 @@ func (c *counters) Snapshot() engine.Snapshot { return c.now }
 func TestStatusReadsRates(t *testing.T) {
 	c := &counters{engine.Snapshot{Planned: plan.Totals{Files: 1, Bytes: 100 << 20}, PlanComplete: true, BytesDone: 20 << 20, Known: 20 << 20}}
 	s := newState(slog.New(slog.DiscardHandler), &counts{}, nil)
-	s.sees(c)
+	s.progress(c)
 	now := time.Unix(1e9, 0)
 	if st, changed := s.status(now); !changed || st.GetProgress().GetBytesPerSecond() != 0 || st.GetProgress().GetRemaining() != nil {
 		t.Errorf("at first: %v", st)

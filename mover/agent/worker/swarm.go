@@ -29,16 +29,16 @@ type member struct {
 
 // joinSwarm makes this process the member that its job says that it is.
 func (w *worker) joinSwarm(ctx context.Context) (*member, error) {
-	o := w.job.GetSwarm()
+	o := w.order.GetSwarm()
 	if o == nil {
 		return nil, nil
 	}
-	client, err := peer.NewClient(w.job.GetAuthorities())
+	client, err := peer.NewClient(w.order.GetAuthorities())
 	if err != nil {
 		return nil, err
 	}
-	client.Dial = w.o.Dial
-	m := &member{agent: w.agent, self: w.job.GetSelf(), client: client, log: w.log}
+	client.Dial = w.options.Dial
+	m := &member{agent: w.agent, self: w.order.GetSelf(), client: client, log: w.log}
 	m.ctx, m.cancel = context.WithCancel(ctx)
 	client.Present(o.GetTicket())
 	m.Swarm = p2p.New(p2p.Options{PieceBytes: o.GetPieceBytes(), Peers: m, View: m.view(o), Pay: w.agent.pay, Logger: w.log})
@@ -73,8 +73,8 @@ func (m *member) leave() {
 	m.client.Close()
 }
 
-// hears says whether an order is about the swarm, and does it.
-func (m *member) hears(o *agentv1.WorkerOrder) bool {
+// receive says whether an order is about the swarm, and does it.
+func (m *member) receive(o *agentv1.WorkerOrder) bool {
 	switch {
 	case m == nil:
 		return false
@@ -140,7 +140,7 @@ const messageBytes = 1 << 20
 func (m *member) send(ctx context.Context, first *agentv1.GiveRequestPart, data []byte) error {
 	stream, err := m.agent.WorkerServiceClient.Give(ctx)
 	if err != nil {
-		return fromAgent(ctx, err)
+		return FromAgent(ctx, err)
 	}
 	for part := first; ; part = new(agentv1.GiveRequestPart) {
 		n := min(len(data), messageBytes)
@@ -150,7 +150,7 @@ func (m *member) send(ctx context.Context, first *agentv1.GiveRequestPart, data 
 		}
 	}
 	_, err = stream.CloseAndRecv()
-	return fromAgent(ctx, err)
+	return FromAgent(ctx, err)
 }
 
 // Get implements p2p.Peers.

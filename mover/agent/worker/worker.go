@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -16,15 +15,14 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine"
 )
 
 // Options are what a worker has beside its job. The zero value works.
 type Options struct {
+	Runners    Runners                                                              // by the kind of task; nil knows none
 	Stderr     io.Writer                                                            // of logs, as text; nil means no log
 	FileSystem func(dir int) (mover.FileSystem, error)                              // knows more of the file system of an open directory; nil knows of none
-	Feeds      Feeds                                                                // tells of changes; nil can not
 	Around     func(engine.Opener) engine.Opener                                    // is put around what opens places; nil is nothing
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // connects to other agents; nil uses the network
 }
@@ -39,36 +37,30 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel, o: o}
-	stream, err := w.agent.Serve(ctx)
+	agent := agentv1.NewWorkerServiceClient(client)
+	stream, err := agent.Serve(ctx)
 	if err != nil {
-		return fromAgent(ctx, err)
+		return FromAgent(ctx, err)
 	}
 	first, err := stream.Recv()
 	if err != nil {
-		return fromAgent(ctx, err)
+		return FromAgent(ctx, err)
 	}
-	if w.job = first.GetJob(); w.job == nil {
+	if first.GetJob() == nil {
 		return fmt.Errorf("%w: the first order is no job", mover.ErrUsage)
 	}
-	if len(w.job.GetResolve()) > 0 {
+	w := &worker{NewJob(first.GetJob(), agent, o), cancel}
+	if len(w.order.GetResolve()) > 0 {
 		return w.tellReal(ctx)
 	}
-	if o.Stderr == nil {
-		o.Stderr = io.Discard
-	}
-	w.log = slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
-	ctx, endTrace, err := w.trace.begin(ctx, w.agent, w.job)
+	ctx, endTrace, err := w.trace.begin(ctx, w.agent, w.order)
 	if err != nil {
 		return err
 	}
 	defer endTrace()
-	w.counts = newCounts(w.job)
-	w.bandwidth = throttle.NewBandwidth(cmp.Or(w.job.GetBytesPerSecond(), w.job.GetSpec().GetOptions().GetBytesPerSecond()))
-	w.state = newState(w.log, w.counts, w.bandwidth)
 	go w.tell(ctx, stream)
 	ctx = engine.Telling(ctx, w.state)
-	if w.job.GetLead() {
+	if w.order.GetLead() {
 		if w.swarm, err = w.joinSwarm(ctx); err != nil {
 			return err
 		}
@@ -80,24 +72,10 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	return w.help(ctx, stream)
 }
 
-// worker is one process.
+// worker is one process, which has one job.
 type worker struct {
-	agent  agent
-	job    *agentv1.Job
-	log    *slog.Logger
-	counts *counts
-	state  *state
-	stop   context.CancelCauseFunc
-	trace  tracer
-
-	o Options
-
-	swarm *member // nil is none
-
-	bandwidth *throttle.Bandwidth // of this process, of that of the task; nil is unlimited
-
-	touched atomic.Bool // something may have been removed
-	found   string      // what a step of a burst has found, for the report; of lead alone
+	*Job
+	stop context.CancelCauseFunc
 }
 
 // errStopped is the end of a worker that was told to stop.
@@ -110,7 +88,7 @@ func (w *worker) listen(ctx context.Context, stream agentv1.WorkerService_ServeC
 	for {
 		order, err := stream.Recv()
 		if err != nil {
-			w.stop(cmp.Or(context.Cause(ctx), fromAgent(ctx, err)))
+			w.stop(cmp.Or(context.Cause(ctx), FromAgent(ctx, err)))
 			return
 		}
 		if s := order.GetStop(); s != nil && s.GetBatch() == "" {
@@ -121,7 +99,7 @@ func (w *worker) listen(ctx context.Context, stream agentv1.WorkerService_ServeC
 			w.bandwidth.SetRate(p.GetBytesPerSecond())
 			continue
 		}
-		if w.swarm.hears(order) {
+		if w.swarm.receive(order) {
 			continue
 		}
 		if batch != nil {
@@ -170,8 +148,14 @@ func (w *worker) tell(ctx context.Context, stream agentv1.WorkerService_ServeCli
 	}
 }
 
-// fromAgent is an error of the kinds of mover. That ctx has ended goes before.
-func fromAgent(ctx context.Context, err error) error {
+// Stopped reports whether a context ended because the agent told this process to stop.
+func Stopped(ctx context.Context) bool {
+	_, stopped := told(ctx)
+	return stopped
+}
+
+// FromAgent makes the error of a call or a stream one of the kinds of mover. That ctx has ended goes before.
+func FromAgent(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -29,6 +29,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamoved/runners"
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/agent/replicadir"
@@ -62,7 +63,7 @@ func Be() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := sandbox.Child()
 		if err == nil {
-			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr, FileSystem: FileSystem})
+			err = worker.Run(context.Background(), conn, worker.Options{Runners: runners.Of(nil), Stderr: os.Stderr, FileSystem: FileSystem})
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/test/bufconn"
 
+	"datamove.dev/cmd/datamoved/runners"
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/agent/worker"
@@ -82,7 +83,7 @@ func (g *goroutine) run(ctx context.Context) {
 	defer close(g.done)
 	select {
 	case <-g.confined:
-		_ = worker.Run(ctx, conn{g.theirs, g.life}, worker.Options{Stderr: testWriter{}, Around: g.life.around, Dial: g.workers.cluster.Peers.dial})
+		_ = worker.Run(ctx, conn{g.theirs, g.life}, worker.Options{Runners: runners.Of(nil), Stderr: testWriter{}, Around: g.life.around, Dial: g.workers.cluster.Peers.dial})
 	case <-ctx.Done():
 	}
 	_ = g.theirs.Close()

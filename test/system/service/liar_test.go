@@ -16,6 +16,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamoved/runners"
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/agent/worker"
@@ -37,7 +38,7 @@ func liar() (err error) {
 		return err
 	}
 	if os.Geteuid() == 0 {
-		return worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr})
+		return worker.Run(context.Background(), conn, worker.Options{Runners: runners.Of(nil), Stderr: os.Stderr})
 	}
 	client, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return conn, nil }))

@@ -1,4 +1,4 @@
-package worker
+package burstworker
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/tiering/burst/budget"
 	"datamove.dev/tiering/burst/pricing"
 )
 
 // budgetClient is the money of the burst of a task. The coordinator keeps the account.
-type budgetClient struct{ w *worker }
+type budgetClient struct{ job *worker.Job }
 
 // Reserve sets money aside.
 func (p budgetClient) Reserve(ctx context.Context, r budget.Request) (budget.Outcome, error) {
@@ -35,9 +36,9 @@ func (p budgetClient) Allow(ctx context.Context, _, burst string, amount pricing
 }
 
 func (p budgetClient) ask(ctx context.Context, kind agentv1.SpendKind, r budget.Request) (budget.Outcome, error) {
-	answer, err := p.w.agent.Spend(ctx, &agentv1.SpendRequest{Kind: kind, Burst: r.Burst, Micros: int64(r.Amount), Why: r.Why, Key: r.Key})
+	answer, err := p.job.Agent().Spend(ctx, &agentv1.SpendRequest{Kind: kind, Burst: r.Burst, Micros: int64(r.Amount), Why: r.Why, Key: r.Key})
 	if err != nil {
-		return budget.Outcome{}, fromAgent(ctx, err)
+		return budget.Outcome{}, worker.FromAgent(ctx, err)
 	}
 	out := budget.Outcome{Repeated: answer.GetRepeated(), Freed: pricing.Money(answer.GetFreedMicros()), Balance: balanceOf(answer.GetAccount())}
 	if answer.GetWarns() {

@@ -1,4 +1,4 @@
-package worker
+package burstworker
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task/convert"
@@ -20,11 +21,14 @@ import (
 	"datamove.dev/tiering/burst/pricing"
 )
 
-// bursting is a step of a burst, which a leg does. Its record and its money are the coordinator's.
-type bursting struct {
-	*worker
-	work *pb.BurstWork
-	leg  *lifecycle.Manager
+// Step is the Runner of the steps of a burst.
+type Step struct{ worker.FollowsLinks }
+
+// step is one of them, which a lifecycle.Manager does. Its record and its money are the coordinator's.
+type step struct {
+	*worker.Job
+	work    *pb.BurstWork
+	manager *lifecycle.Manager
 
 	mu    sync.Mutex // guards all below
 	notes []string   // what was told
@@ -35,21 +39,21 @@ type bursting struct {
 // notesMost is how many of the things that were told are in a report: the last ones.
 const notesMost = 1000
 
-// burst does a step of a burst.
-func (w *worker) burst(ctx context.Context) (report engine.Report, err error) {
+// Run implements worker.Runner.
+func (Step) Run(ctx context.Context, j *worker.Job) (report engine.Report, err error) {
 	begun := time.Now()
-	b := &bursting{worker: w, work: w.job.GetSpec().GetBurst()}
-	w.state.sees(b)
-	err = b.step(ctx)
+	b := &step{Job: j, work: j.Spec().GetBurst()}
+	j.Progress(b)
+	err = b.run(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return engine.Report{Files: b.files, Bytes: b.bytes, Elapsed: time.Since(begun), Notes: b.notes}, err
 }
 
-func (b *bursting) step(ctx context.Context) error {
-	known, err := b.agent.Burst(ctx, &agentv1.ReadBurstRequest{})
+func (b *step) run(ctx context.Context) error {
+	known, err := b.Agent().Burst(ctx, &agentv1.ReadBurstRequest{})
 	if err != nil {
-		return fromAgent(ctx, err)
+		return worker.FromAgent(ctx, err)
 	}
 	declared, record, err := b.read(known)
 	if err != nil {
@@ -62,17 +66,17 @@ func (b *bursting) step(ctx context.Context) error {
 	case pb.BurstStep_BURST_STEP_ESTIMATE:
 		return b.estimate(ctx, declared)
 	case pb.BurstStep_BURST_STEP_UP, pb.BurstStep_BURST_STEP_STAGE:
-		_, err = b.leg.Up(ctx, declared, record)
+		_, err = b.manager.Up(ctx, declared, record)
 		return err
 	case pb.BurstStep_BURST_STEP_SYNC_BACK:
-		b.leg.Release = b.work.GetRelease()
-		return b.leg.SyncBack(ctx, record)
+		b.manager.Release = b.work.GetRelease()
+		return b.manager.SyncBack(ctx, record)
 	case pb.BurstStep_BURST_STEP_DOWN:
 		return b.down(ctx, record)
 	case pb.BurstStep_BURST_STEP_REAP:
 		return b.reap(ctx, record)
 	case pb.BurstStep_BURST_STEP_ADOPT:
-		_, err = b.leg.Adopt(ctx, declared, record, b.work.GetAdopt())
+		_, err = b.manager.Adopt(ctx, declared, record, b.work.GetAdopt())
 		return err
 	case pb.BurstStep_BURST_STEP_COSTS:
 		return b.costs(ctx)
@@ -81,7 +85,7 @@ func (b *bursting) step(ctx context.Context) error {
 }
 
 // read reads what is known of the burst: as it is declared now, of UP, ESTIMATE and ADOPT, or as it was applied last.
-func (b *bursting) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.Record, error) {
+func (b *step) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.Record, error) {
 	var record *burst.Record
 	if len(known.GetRecord()) > 0 {
 		record = &burst.Record{}
@@ -103,46 +107,45 @@ func (b *bursting) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.
 	return all[0], record, nil
 }
 
-// open makes the leg.
-func (b *bursting) open(ctx context.Context, declared *burst.Burst, known *agentv1.ReadBurstResponse) (err error) {
-	spec, job := b.job.GetSpec(), b.job
-	request := engine.Request{StateDir: job.GetStateDir(), Logger: b.log, Observer: b, Jobs: int(spec.GetOptions().GetJobs()), Bandwidth: spec.GetOptions().GetBytesPerSecond()}
-	request.Lead = &engine.Coordination{Epoch: job.GetEpoch(), Before: job.GetBefore(), ConfirmLease: b.agent.mine("", job.GetEpoch()), AcquireSlot: b.turn}
-	request.Limiter = b.bandwidth
-	if b.leg, err = lifecycle.Open(ctx, lifecycle.Setting{Site: b.site(), Request: request, Around: b.around, Log: b.log}, declared); err != nil {
+// open makes the manager.
+func (b *step) open(ctx context.Context, declared *burst.Burst, known *agentv1.ReadBurstResponse) (err error) {
+	spec, order := b.Spec(), b.Order()
+	request := engine.Request{StateDir: order.GetStateDir(), Logger: b.Log(), Observer: b, Jobs: int(spec.GetOptions().GetJobs()), Bandwidth: spec.GetOptions().GetBytesPerSecond()}
+	b.Coordinate(&request)
+	if b.manager, err = lifecycle.Open(ctx, lifecycle.Setting{Site: b.Resolver(), Request: request, Around: b.Metered, Log: b.Log()}, declared); err != nil {
 		return err
 	}
-	if b.leg.Book, err = pricing.Read(known.GetPricesName(), []byte(known.GetPrices())); err != nil {
+	if b.manager.Book, err = pricing.Read(known.GetPricesName(), []byte(known.GetPrices())); err != nil {
 		return err
 	}
-	if b.leg.Rules, err = burst.ReadAdmission(known.GetAdmissionName(), []byte(known.GetAdmission())); err != nil {
+	if b.manager.Rules, err = burst.ReadAdmission(known.GetAdmissionName(), []byte(known.GetAdmission())); err != nil {
 		return err
 	}
-	b.leg.Purse, b.leg.Find, b.leg.Tell, b.leg.Owner = budgetClient{b.worker}, b.find, b.told, job.GetTask()
-	if account := job.GetOwner(); account != "" {
-		b.leg.Owner = account
+	b.manager.Purse, b.manager.Find, b.manager.Tell, b.manager.Owner = budgetClient{b.Job}, b.find, b.told, order.GetTask()
+	if account := order.GetOwner(); account != "" {
+		b.manager.Owner = account
 	}
-	b.leg.Keep = func(r *burst.Record) error { return b.keepRecord(ctx, r) }
-	b.leg.Leases = func(*burst.Burst) []string { return b.leases(ctx) }
+	b.manager.Keep = func(r *burst.Record) error { return b.keepRecord(ctx, r) }
+	b.manager.Leases = func(*burst.Burst) []string { return b.leases(ctx) }
 	return nil
 }
 
 // find is a location of the declaration: of a dataset the replica that the service has chosen.
-func (b *bursting) find(text string) (location.Location, error) {
+func (b *step) find(text string) (location.Location, error) {
 	if at := b.work.GetReplicas()[text]; at != "" {
 		text = at
 	}
 	l, err := convert.Locate(text)
 	if err == nil {
-		l, err = b.resolve(l)
+		l, err = b.Resolve(l)
 	}
 	return l, err
 }
 
 // told tells people of a step: at once, and in the report.
-func (b *bursting) told(format string, args ...any) {
+func (b *step) told(format string, args ...any) {
 	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
-	b.state.State(engine.Moving, text)
+	b.Job.State(engine.Moving, text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.notes = append(b.notes, text)
@@ -150,8 +153,8 @@ func (b *bursting) told(format string, args ...any) {
 }
 
 // keepRecord has the coordinator keep the record: also when this process was told to stop, which is no trouble of the burst.
-func (b *bursting) keepRecord(ctx context.Context, r *burst.Record) error {
-	if _, stopped := told(ctx); stopped {
+func (b *step) keepRecord(ctx context.Context, r *burst.Record) error {
+	if worker.Stopped(ctx) {
 		r.Trouble = ""
 	}
 	text, err := json.Marshal(r)
@@ -159,13 +162,13 @@ func (b *bursting) keepRecord(ctx context.Context, r *burst.Record) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	_, err = b.agent.KeepBurst(ctx, &agentv1.KeepBurstRequest{Record: text})
-	return fromAgent(ctx, err)
+	_, err = b.Agent().KeepBurst(ctx, &agentv1.KeepBurstRequest{Record: text})
+	return worker.FromAgent(ctx, err)
 }
 
 // leases returns the leases on the burst. When they can not be read, it returns one entry with the error.
-func (b *bursting) leases(ctx context.Context) []string {
-	known, err := b.agent.Burst(ctx, &agentv1.ReadBurstRequest{})
+func (b *step) leases(ctx context.Context) []string {
+	known, err := b.Agent().Burst(ctx, &agentv1.ReadBurstRequest{})
 	if err != nil {
 		return []string{"somebody, perhaps (" + err.Error() + ")"}
 	}
@@ -180,44 +183,44 @@ type found struct {
 	Costs    []burst.Cost    `json:"costs,omitempty"`
 }
 
-func (b *bursting) finds(f found) error {
+func (b *step) finds(f found) error {
 	text, err := json.Marshal(f)
-	b.found = string(text)
+	b.Found(string(text))
 	return err
 }
 
-func (b *bursting) estimate(ctx context.Context, declared *burst.Burst) error {
-	e, by, err := b.leg.Estimate(ctx, declared)
+func (b *step) estimate(ctx context.Context, declared *burst.Burst) error {
+	e, by, err := b.manager.Estimate(ctx, declared)
 	if err != nil {
 		return err
 	}
 	return b.finds(found{Estimate: &e, Admitted: &by})
 }
 
-func (b *bursting) costs(ctx context.Context) error {
-	all, err := b.leg.Costs(ctx, int(b.work.GetDays()))
+func (b *step) costs(ctx context.Context) error {
+	all, err := b.manager.Costs(ctx, int(b.work.GetDays()))
 	if err != nil {
 		return err
 	}
 	return b.finds(found{Costs: all})
 }
 
-func (b *bursting) down(ctx context.Context, r *burst.Record) error {
+func (b *step) down(ctx context.Context, r *burst.Record) error {
 	if s := b.work.GetSettle(); s != nil {
-		if b.leg.Settle = s.AsDuration(); b.leg.Settle == 0 {
-			b.leg.Settle = -1
+		if b.manager.Settle = s.AsDuration(); b.manager.Settle == 0 {
+			b.manager.Settle = -1
 		}
 	}
 	var paths []burst.Path
 	for _, text := range b.work.GetAbandon() {
 		paths = append(paths, burst.Path(text)) // the service has read it
 	}
-	return b.leg.Down(ctx, r, paths)
+	return b.manager.Down(ctx, r, paths)
 }
 
 // reap says of what AWS has of the burst whether it may go, and takes it away where that is wanted.
-func (b *bursting) reap(ctx context.Context, r *burst.Record) error {
-	all, err := b.leg.Look(ctx, map[string]*burst.Record{r.ID: r})
+func (b *step) reap(ctx context.Context, r *burst.Record) error {
+	all, err := b.manager.Look(ctx, map[string]*burst.Record{r.ID: r})
 	if err != nil {
 		return err
 	}
@@ -225,12 +228,12 @@ func (b *bursting) reap(ctx context.Context, r *burst.Record) error {
 	if err := b.finds(found{Verdicts: all}); err != nil || !b.work.GetTake() {
 		return err
 	}
-	b.leg.Settle = b.work.GetSettle().AsDuration()
+	b.manager.Settle = b.work.GetSettle().AsDuration()
 	for _, v := range all {
 		if !v.Take {
 			continue
 		}
-		if err := b.leg.Reap(ctx, v, r); err != nil {
+		if err := b.manager.Reap(ctx, v, r); err != nil {
 			return err
 		}
 	}
@@ -238,8 +241,8 @@ func (b *bursting) reap(ctx context.Context, r *burst.Record) error {
 }
 
 // Item implements engine.Observer.
-func (b *bursting) Item(it engine.Item) {
-	b.state.Item(it)
+func (b *step) Item(it engine.Item) {
+	b.Job.Item(it)
 	if it.Err != nil || it.Kind != mover.File {
 		return
 	}
@@ -249,17 +252,17 @@ func (b *bursting) Item(it engine.Item) {
 }
 
 // State implements engine.Observer: what a copy does is a part of a step, of which it was told.
-func (b *bursting) State(phase engine.Phase, why string) {
+func (b *step) State(phase engine.Phase, why string) {
 	b.mu.Lock()
 	if why == "" && len(b.notes) > 0 {
 		why = b.notes[len(b.notes)-1]
 	}
 	b.mu.Unlock()
-	b.state.State(phase, why)
+	b.Job.State(phase, why)
 }
 
 // Snapshot implements engine.Live.
-func (b *bursting) Snapshot() engine.Snapshot {
+func (b *step) Snapshot() engine.Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return engine.Snapshot{FilesDone: b.files, BytesDone: b.bytes}

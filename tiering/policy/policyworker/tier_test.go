@@ -1,4 +1,4 @@
-package worker
+package policyworker
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/backend/posix"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
@@ -48,8 +49,8 @@ func TestLook(t *testing.T) {
 	must.Do(t, os.Remove(filepath.Join(dir, "gone")))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "other"), []byte("longer than it was"), 0o600))
 	for one, want := range map[bool]int{false: 2, true: 1} {
-		w := &worker{job: &agentv1.Job{Spec: &pb.TaskSpec{Tiering: &pb.Tiering{OneFileSystem: one}}}}
-		job := &tiering{worker: w, items: items, there: map[string]mover.Entry{}, failed: map[string]bool{}}
+		j := worker.NewJob(&agentv1.Job{Spec: &pb.TaskSpec{Tiering: &pb.Tiering{OneFileSystem: one}}}, nil, worker.Options{})
+		job := &runPart{Job: j, items: items, there: map[string]mover.Entry{}, failed: map[string]bool{}}
 		must.Do(t, job.look(t.Context(), &mounted{place, "mounted"}))
 		if _, stays := job.there["stays"]; len(job.there) != want || !stays || job.report.Kept != int64(4-want) || job.report.Failed != 0 {
 			t.Errorf("on one file system %v: %d are there, %d kept", one, len(job.there), job.report.Kept)

@@ -1,4 +1,4 @@
-package worker
+package catalogworker
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/engine"
 	"datamove.dev/tiering/catalog/changefeed"
 	"datamove.dev/tiering/catalog/changefeed/remote"
@@ -18,30 +19,42 @@ import (
 // Feeds makes the feed of changes in a backend, which is at that path if it is a directory; close ends what it needs, and may be nil.
 type Feeds func(place mover.Backend, path string, kind *agentv1.FollowFeed) (f changefeed.Feed, close func() error, err error)
 
-// follow tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed without memory has
-// everything walked then.
-func (w *worker) follow(ctx context.Context) (engine.Report, error) {
+// Follow is the Runner that tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed
+// without memory has everything walked then.
+type Follow struct {
+	worker.FollowsLinks
+	Feeds Feeds // nil can not tell of changes
+}
+
+// Run implements worker.Runner.
+func (f Follow) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 	begun := time.Now()
-	l, err := w.at(w.job.GetSpec().GetSource())
+	l, err := j.At(j.Spec().GetSource())
 	if err == nil {
-		err = engine.Visit(ctx, l, w.open, func(place mover.Backend) error { return w.tellChanges(ctx, place, l.Path) })
+		err = engine.Visit(ctx, l, j.Open, func(place mover.Backend) error { return f.tellChanges(ctx, j, place, l.Path) })
 	}
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }
 
+// How long it is between two tries to tell of changes: longer each time, as what is told can begin with a walk.
+const (
+	followPause     = 200 * time.Millisecond
+	followPauseMost = 30 * time.Second
+)
+
 // tellChanges reports changes until the coordinator refuses them, or the feed fails for good.
-func (w *worker) tellChanges(ctx context.Context, place mover.Backend, path string) error {
-	for pause := resendPause; ; pause = min(2*pause, resendPauseMost) {
+func (f Follow) tellChanges(ctx context.Context, j *worker.Job, place mover.Backend, path string) error {
+	for pause := followPause; ; pause = min(2*pause, followPauseMost) {
 		began := time.Now()
-		w.state.State(engine.Moving, "hears of changes")
-		err := w.tellOnce(ctx, place, path)
+		j.State(engine.Moving, "hears of changes")
+		err := f.tellOnce(ctx, j, place, path)
 		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrFull) || ctx.Err() != nil {
 			return err
 		}
-		if time.Since(began) > resendPauseMost {
-			pause = resendPause
+		if time.Since(began) > followPauseMost {
+			pause = followPause
 		}
-		w.state.State(engine.Waiting, "the coordinator does not hear of changes: "+err.Error())
+		j.State(engine.Waiting, "the coordinator does not hear of changes: "+err.Error())
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -50,27 +63,27 @@ func (w *worker) tellChanges(ctx context.Context, place mover.Backend, path stri
 	}
 }
 
-func (w *worker) tellOnce(ctx context.Context, place mover.Backend, path string) error {
+func (f Follow) tellOnce(ctx context.Context, j *worker.Job, place mover.Backend, path string) error {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream
 	defer cancel()
-	stream, err := w.agent.Follow(ctx)
+	stream, err := j.Agent().Follow(ctx)
 	if err != nil {
-		return fromAgent(ctx, err)
+		return worker.FromAgent(ctx, err)
 	}
 	var end func() error
 	said := &conversation{WorkerService_FollowClient: stream}
-	err = remote.Tell(ctx, said, &paced{Backend: place, w: w}, func(kind *agentv1.FollowFeed) (f changefeed.Feed, err error) {
-		if w.o.Feeds == nil {
+	err = remote.Tell(ctx, said, &paced{Backend: place, job: j}, func(kind *agentv1.FollowFeed) (feed changefeed.Feed, err error) {
+		if f.Feeds == nil {
 			return nil, fmt.Errorf("%w: this program hears of no changes", mover.ErrUnsupported)
 		}
-		f, end, err = w.o.Feeds(place, path, kind)
-		return f, err
-	}, w.log)
+		feed, end, err = f.Feeds(place, path, kind)
+		return feed, err
+	}, j.Log())
 	if end != nil {
 		err = errors.Join(err, end())
 	}
 	if why := said.err.Load(); why != nil { // why the other side has ended it counts
-		return fromAgent(ctx, *why)
+		return worker.FromAgent(ctx, *why)
 	}
 	return err
 }

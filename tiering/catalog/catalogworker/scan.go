@@ -1,8 +1,7 @@
-package worker
+package catalogworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -10,24 +9,31 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/catalog"
 )
 
-// scan walks the source, and has the walk brought into the catalog. Where the connection breaks, it walks again: what the catalog
-// has already costs it little.
-func (w *worker) scan(ctx context.Context) (engine.Report, error) {
+// Scan is the Runner that walks the source, and has the walk brought into the catalog. Where the connection breaks, it walks
+// again: what the catalog has already costs it little.
+type Scan struct{ worker.FollowsLinks }
+
+// Run implements worker.Runner.
+func (Scan) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 	begun := time.Now()
-	l, err := w.at(w.job.GetSpec().GetSource())
+	l, err := j.At(j.Spec().GetSource())
 	if err != nil {
 		return engine.Report{}, err
 	}
 	var found *agentv1.PutWalkResponse
-	err = engine.Visit(ctx, l, w.open, func(place mover.Backend) (err error) {
-		found, err = w.sendWalk(ctx, place)
-		return err
+	err = engine.Visit(ctx, l, j.Open, func(place mover.Backend) error {
+		return j.Resend(ctx, "catalog", func(ctx context.Context) (err error) {
+			j.State(engine.Moving, "")
+			found, err = sendWalk(ctx, j, place)
+			return err
+		})
 	})
 	if err != nil {
 		return engine.Report{Elapsed: time.Since(begun)}, err
@@ -43,45 +49,23 @@ func (w *worker) scan(ctx context.Context) (engine.Report, error) {
 	return engine.Report{Elapsed: time.Since(begun), Notes: notes}, nil
 }
 
-// sendWalk walks until the coordinator has taken all of it, or refuses it.
-func (w *worker) sendWalk(ctx context.Context, place mover.Backend) (*agentv1.PutWalkResponse, error) {
-	for pause := resendPause; ; {
-		w.state.State(engine.Moving, "")
-		found, err := w.walkOnce(ctx, place)
-		switch {
-		case errors.Is(err, mover.ErrFull):
-			w.state.State(engine.Waiting, "the coordinator has no room for the catalog: "+err.Error())
-			pause = min(2*pause, resendPauseMost)
-		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
-			pause = resendPause
-		default:
-			return found, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(pause):
-		}
-	}
-}
-
-func (w *worker) walkOnce(ctx context.Context, place mover.Backend) (*agentv1.PutWalkResponse, error) {
+func sendWalk(ctx context.Context, j *worker.Job, place mover.Backend) (*agentv1.PutWalkResponse, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream when the walk fails
 	defer cancel()
-	stream, err := w.agent.Walk(ctx)
+	stream, err := j.Agent().Walk(ctx)
 	if err != nil {
-		return nil, fromAgent(ctx, err)
+		return nil, worker.FromAgent(ctx, err)
 	}
-	at := &paced{Backend: place, w: w}
+	at := &paced{Backend: place, job: j}
 	stop := at.tell(ctx)
 	out := &walked{stream: stream}
-	err = catalog.Send(ctx, out, at, mover.WalkOptions{After: string(w.job.GetSpec().GetScanPart().GetAfter())})
+	err = catalog.Send(ctx, out, at, mover.WalkOptions{After: string(j.Spec().GetScanPart().GetAfter())})
 	stop()
 	if err != nil && out.err == nil {
 		return nil, err // of the walk
 	}
 	answer, err := stream.CloseAndRecv() // says also why it takes no more
-	return answer.GetFound(), fromAgent(ctx, err)
+	return answer.GetFound(), worker.FromAgent(ctx, err)
 }
 
 // walked is an io.Writer that sends what it is given.
@@ -108,7 +92,7 @@ const (
 // paced is a backend with a walk that waits for its turn now and then, and reports its progress.
 type paced struct {
 	mover.Backend
-	w    *worker
+	job  *worker.Job
 	seen atomic.Int64
 }
 
@@ -120,7 +104,7 @@ func (p *paced) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.E
 	return func(yield func(mover.Entry, error) bool) {
 		for e, err := range p.Backend.Walk(ctx, o) {
 			if p.seen.Add(1)%walkTurn == 1 {
-				granted, err := p.w.turn(ctx, transfer.SlotRequest{Ops: walkTurn, Most: 1, Fill: 1})
+				granted, err := p.job.AcquireSlot(ctx, transfer.SlotRequest{Ops: walkTurn, Most: 1, Fill: 1})
 				if err != nil {
 					yield(mover.Entry{}, err)
 					return
@@ -147,7 +131,7 @@ func (p *paced) tell(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				p.w.state.State(engine.Moving, units.Count(p.seen.Load())+" names were seen")
+				p.job.State(engine.Moving, units.Count(p.seen.Load())+" names were seen")
 			}
 		}
 	}()

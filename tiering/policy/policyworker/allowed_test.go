@@ -1,4 +1,4 @@
-package worker
+package policyworker
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // TestAllowed: so many operations in a second, over any time, however many are asked for at once; a wait ends with its context, also where there is no rate.
 func TestAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, begun, n := &tiering{ops: throttle.NewBandwidth(1000)}, time.Now(), int64(0)
+		p, begun, n := &runPart{ops: throttle.NewBandwidth(1000)}, time.Now(), int64(0)
 		for time.Since(begun) < 10*time.Second {
 			must.Do(t, p.allowed(t.Context(), 1+n%7))
 			n += 1 + n%7
@@ -29,7 +29,7 @@ func TestAllowed(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		begun = time.Now()
-		free := &tiering{ops: throttle.NewBandwidth(0)}
+		free := &runPart{ops: throttle.NewBandwidth(0)}
 		for range 1000 {
 			must.Do(t, free.allowed(t.Context(), 1000))
 		}

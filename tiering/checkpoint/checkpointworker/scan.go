@@ -1,4 +1,4 @@
-package worker
+package checkpointworker
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
@@ -24,37 +25,41 @@ const (
 	foldersMost     = 10_000 // of a tier, in which is looked
 	checkpointsMost = 10_000 // of a folder, that are told
 	toldAgain       = time.Hour
+	scanPause       = 30 * time.Second // after a round that could not be told of
 )
 
-// sights are the folders of checkpoints of a tier, as they are looked at again and again.
-type sights struct {
-	*worker
+// scanner has the folders of checkpoints of a tier, which it looks at again and again.
+type scanner struct {
+	*worker.Job
 	tier    location.Location
-	folders map[string]*sighted
+	folders map[string]*scannedFolder
 }
 
-// sighted is one of them.
-type sighted struct {
+// scannedFolder is one of them.
+type scannedFolder struct {
 	looker *replicate.Looker
 	told   *agentv1.CheckpointFolder
 	at     time.Time // when it was told
 	failed string    // why the last look has failed
 }
 
-// scanCheckpoints tells the coordinator which checkpoints are in the source, until it is told to end.
-func (w *worker) scanCheckpoints(ctx context.Context) (engine.Report, error) {
+// Scan is the Runner that tells the coordinator which checkpoints are in the source, until it is told to end.
+type Scan struct{ worker.FollowsLinks }
+
+// Run implements worker.Runner.
+func (Scan) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 	begun := time.Now()
-	l, err := w.at(w.job.GetSpec().GetSource())
-	s := &sights{worker: w, tier: l, folders: map[string]*sighted{}}
+	l, err := j.At(j.Spec().GetSource())
+	s := &scanner{Job: j, tier: l, folders: map[string]*scannedFolder{}}
 	defer s.close(nil)
 	for err == nil {
-		began, rest := time.Now(), resendPauseMost
+		began, rest := time.Now(), scanPause
 		switch err = s.round(ctx); {
 		case err == nil:
-			w.state.State(engine.Moving, "")
+			j.State(engine.Moving, "")
 			rest = replicate.Rest(time.Since(began))
 		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient), errors.Is(err, mover.ErrFull):
-			w.state.State(engine.Waiting, "checkpoints can not be told of: "+err.Error())
+			j.State(engine.Waiting, "checkpoints can not be told of: "+err.Error())
 			err = nil
 		default:
 			return engine.Report{Elapsed: time.Since(begun)}, err
@@ -69,10 +74,10 @@ func (w *worker) scanCheckpoints(ctx context.Context) (engine.Report, error) {
 }
 
 // round looks into every folder once.
-func (s *sights) round(ctx context.Context) error {
-	asked, err := s.agent.Checkpoints(ctx, &agentv1.TellCheckpointsRequest{})
+func (s *scanner) round(ctx context.Context) error {
+	asked, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{})
 	if err != nil {
-		return fromAgent(ctx, err)
+		return worker.FromAgent(ctx, err)
 	}
 	names, err := s.find(ctx, asked.GetFolders())
 	if err != nil {
@@ -92,15 +97,15 @@ func (s *sights) round(ctx context.Context) error {
 	for _, name := range names {
 		end.Folders = append(end.Folders, []byte(name))
 	}
-	if _, err := s.agent.Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Round: end}); err != nil {
-		return fromAgent(ctx, err)
+	if _, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Round: end}); err != nil {
+		return worker.FromAgent(ctx, err)
 	}
-	s.state.State(engine.Moving, fmt.Sprintf("%d checkpoints are in %d folders", sets, len(names)))
+	s.State(engine.Moving, fmt.Sprintf("%d checkpoints are in %d folders", sets, len(names)))
 	return nil
 }
 
 // find finds the folders that match patterns. A name that begins with a dot needs a pattern that begins with one.
-func (s *sights) find(ctx context.Context, patterns []string) (names []string, err error) {
+func (s *scanner) find(ctx context.Context, patterns []string) (names []string, err error) {
 	for _, pattern := range patterns {
 		at := []string{""}
 		for want := range strings.SplitSeq(pattern, "/") {
@@ -115,13 +120,13 @@ func (s *sights) find(ctx context.Context, patterns []string) (names []string, e
 }
 
 // within are the directories in some others that a segment of a pattern means.
-func (s *sights) within(ctx context.Context, dirs []string, want string) (names []string, err error) {
+func (s *scanner) within(ctx context.Context, dirs []string, want string) (names []string, err error) {
 	for _, dir := range dirs {
 		l := s.tier
 		if dir != "" {
 			l = l.Child(dir)
 		}
-		for e, err := range engine.List(ctx, l, false, s.open) {
+		for e, err := range engine.List(ctx, l, false, s.Open) {
 			if errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrPermission) && dir != "" {
 				break // it has gone, or is not for us
 			}
@@ -141,14 +146,14 @@ func (s *sights) within(ctx context.Context, dirs []string, want string) (names 
 }
 
 // look looks into one folder, and tells what has changed. That it can not be looked into is no error: what is known of it stays.
-func (s *sights) look(ctx context.Context, name string, settle time.Duration) (sets int, err error) {
+func (s *scanner) look(ctx context.Context, name string, settle time.Duration) (sets int, err error) {
 	f := s.folders[name]
 	if f == nil {
-		f = &sighted{}
+		f = &scannedFolder{}
 		s.folders[name] = f
 	}
 	if f.looker == nil {
-		site := replicate.Site{Open: s.open, Request: engine.Request{StateDir: s.job.GetStateDir()}, Log: s.log}
+		site := replicate.Site{Open: s.Open, Request: engine.Request{StateDir: s.Order().GetStateDir()}, Log: s.Log()}
 		folder, err := site.In(ctx, s.tier, name, checkpoint.Plain, false)
 		if err != nil {
 			s.fails(name, f, err)
@@ -166,27 +171,27 @@ func (s *sights) look(ctx context.Context, name string, settle time.Duration) (s
 		return 0, context.Cause(ctx)
 	}
 	f.failed = ""
-	is := sightOf(name, seen)
+	is := folderOnWire(name, seen)
 	if proto.Equal(is, f.told) && time.Since(f.at) < toldAgain {
 		return len(seen.Seen), nil
 	}
-	if _, err := s.agent.Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Folder: is}); err != nil {
-		return 0, fromAgent(ctx, err)
+	if _, err := s.Agent().Checkpoints(ctx, &agentv1.TellCheckpointsRequest{Folder: is}); err != nil {
+		return 0, worker.FromAgent(ctx, err)
 	}
 	f.told, f.at = is, time.Now()
 	return len(seen.Seen), nil
 }
 
 // fails notes why a folder could not be looked into, and opens it anew the next time: it may be another one.
-func (s *sights) fails(name string, f *sighted, err error) {
+func (s *scanner) fails(name string, f *scannedFolder, err error) {
 	if f.failed != err.Error() {
 		f.failed = err.Error()
-		s.log.Warn("a folder of checkpoints can not be looked into, will try again", "folder", mover.Printable(name), "err", err)
+		s.Log().Warn("a folder of checkpoints can not be looked into, will try again", "folder", mover.Printable(name), "err", err)
 	}
 	f.close()
 }
 
-func (f *sighted) close() {
+func (f *scannedFolder) close() {
 	if f.looker != nil {
 		_ = f.looker.Close() // it was only read
 		f.looker = nil
@@ -194,7 +199,7 @@ func (f *sighted) close() {
 }
 
 // close forgets the folders that are not there.
-func (s *sights) close(there map[string]bool) {
+func (s *scanner) close(there map[string]bool) {
 	for name, f := range s.folders {
 		if !there[name] {
 			f.close()
@@ -208,8 +213,8 @@ var stateOnWire = map[checkpoint.State]pb.CheckpointState{
 	checkpoint.Complete: pb.CheckpointState_CHECKPOINT_STATE_COMPLETE, checkpoint.Verified: pb.CheckpointState_CHECKPOINT_STATE_VERIFIED,
 }
 
-// sightOf is what a folder has, on the wire. A copy that was checked has not to settle: it had its name when it was whole.
-func sightOf(name string, seen replicate.Look) *agentv1.CheckpointFolder {
+// folderOnWire is what a folder has, on the wire. A copy that was checked has not to settle: it had its name when it was whole.
+func folderOnWire(name string, seen replicate.Look) *agentv1.CheckpointFolder {
 	out := &agentv1.CheckpointFolder{Name: []byte(name)}
 	for _, s := range seen.Seen {
 		state := s.State

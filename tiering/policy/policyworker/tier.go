@@ -1,4 +1,4 @@
-package worker
+package policyworker
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
@@ -21,9 +22,9 @@ import (
 	"datamove.dev/tiering/policy/run"
 )
 
-// tiering is a part of a run of a policy: some files, of which each is looked at before, and once more when it is taken away.
-type tiering struct {
-	*worker
+// runPart is a part of a run of a policy: some files, of which each is looked at before, and once more when it is taken away.
+type runPart struct {
+	*worker.Job
 	source, target location.Location
 	copies         bool                // there is a target
 	back           bool                // it undoes a run
@@ -40,49 +41,64 @@ type tiering struct {
 // failuresMost are named in a report.
 const failuresMost = 1000
 
-// tier does a part of a run.
-func (w *worker) tier(ctx context.Context) (engine.Report, error) { return w.forRun(ctx, false) }
+// Tier is the Runner that does a part of a run of a policy.
+type Tier struct{}
 
-// untier gives back what a part of a run took away.
-func (w *worker) untier(ctx context.Context) (engine.Report, error) { return w.forRun(ctx, true) }
+// Run implements worker.Runner.
+func (Tier) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
+	return forRun(ctx, j, false)
+}
 
-func (w *worker) forRun(ctx context.Context, back bool) (engine.Report, error) {
-	if w.job.GetSpec().GetTiering().GetCheckpoint() != nil {
-		return w.checkpoint(ctx, back)
+// Strict implements worker.Runner: it holds for a checkpoint.
+func (Tier) Strict(j *worker.Job, l location.Location) bool {
+	return j.Spec().GetTiering().GetCheckpoint() != nil && l.IsPath()
+}
+
+// Undo is the Runner that gives back what a part of a run took away.
+type Undo struct{ worker.FollowsLinks }
+
+// Run implements worker.Runner.
+func (Undo) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
+	return forRun(ctx, j, true)
+}
+
+func forRun(ctx context.Context, j *worker.Job, back bool) (engine.Report, error) {
+	if j.Spec().GetTiering().GetCheckpoint() != nil {
+		return moveCheckpoint(ctx, j, back)
 	}
 	begun := time.Now()
-	t := &tiering{worker: w, back: back, ops: throttle.NewBandwidth(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
+	t := &runPart{Job: j, back: back, ops: throttle.NewBandwidth(j.Spec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
 	err := t.run(ctx)
 	t.report.Elapsed = time.Since(begun)
 	if err == nil && t.report.Failed > 0 {
-		err = &someFailed{t.report.Failed, t.gravest()}
+		err = worker.ItemsFailed(t.report.Failed, t.gravest())
 	}
 	return t.report, err
 }
 
-func (t *tiering) run(ctx context.Context) (err error) {
-	spec := t.job.GetSpec()
-	if t.source, err = t.at(spec.GetSource()); err != nil {
+func (t *runPart) run(ctx context.Context) (err error) {
+	spec := t.Spec()
+	if t.source, err = t.At(spec.GetSource()); err != nil {
 		return err
 	}
 	if t.copies = spec.GetTarget() != ""; t.copies {
-		if t.target, err = t.at(spec.GetTarget()); err != nil {
+		if t.target, err = t.At(spec.GetTarget()); err != nil {
 			return err
 		}
 	}
 	if err := t.receive(ctx); err != nil || len(t.items) == 0 {
 		return err
 	}
-	options := engine.OpenOptions{Write: convert.ChangesSource(spec), StateDir: t.job.GetStateDir(), Logger: t.log}
+	options := engine.OpenOptions{Write: convert.ChangesSource(spec), StateDir: t.Order().GetStateDir(), Logger: t.Log()}
 	if keep := spec.GetTiering().GetKeep(); keep != "" {
 		options.Backup = filepath.Join(t.source.Path, keep)
 	}
-	return engine.VisitWith(ctx, t.source, options, t.open, func(place mover.Backend) error { return t.do(ctx, place) })
+	return engine.VisitWith(ctx, t.source, options, t.Open, func(place mover.Backend) error { return t.do(ctx, place) })
 }
 
 // do does what is asked for with the items at the source.
-func (t *tiering) do(ctx context.Context, place mover.Backend) error {
-	spec := t.job.GetSpec()
+func (t *runPart) do(ctx context.Context, place mover.Backend) error {
+	spec := t.Spec()
 	if t.back {
 		return t.undo(ctx, place)
 	}
@@ -107,8 +123,8 @@ func (t *tiering) do(ctx context.Context, place mover.Backend) error {
 }
 
 // receive gets the items. What the coordinator holds back counts as skipped.
-func (t *tiering) receive(ctx context.Context) error {
-	stream, err := t.agent.Items(ctx, &agentv1.ItemsRequest{})
+func (t *runPart) receive(ctx context.Context) error {
+	stream, err := t.Agent().Items(ctx, &agentv1.ItemsRequest{})
 	held := int64(0)
 	for err == nil {
 		var some *agentv1.ReadItemsResponse
@@ -128,12 +144,12 @@ func (t *tiering) receive(ctx context.Context) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return fromAgent(ctx, err)
+	return worker.FromAgent(ctx, err)
 }
 
 // look leaves out what is gone, is another one by now, was read since, is in use, or is on another file system although it has to be on that of the root.
-func (t *tiering) look(ctx context.Context, place mover.Backend) error {
-	one := t.job.GetSpec().GetTiering().GetOneFileSystem()
+func (t *runPart) look(ctx context.Context, place mover.Backend) error {
+	one := t.Spec().GetTiering().GetOneFileSystem()
 	root := mover.Entry{}
 	if one {
 		var err error
@@ -152,7 +168,7 @@ func (t *tiering) look(ctx context.Context, place mover.Backend) error {
 		if err == nil && one && e.Dev != root.Dev {
 			err = fmt.Errorf("%w: it is on another file system", mover.ErrChanged)
 		}
-		if err == nil && t.job.GetSpec().GetTiering().GetRemove() {
+		if err == nil && t.Spec().GetTiering().GetRemove() {
 			err = unused(ctx, place, e)
 		}
 		switch {
@@ -182,7 +198,7 @@ func unused(ctx context.Context, place mover.Backend, e mover.Entry) error {
 	return err
 }
 
-func (t *tiering) fail(name string, item *pb.PlanItem, err error) {
+func (t *runPart) fail(name string, item *pb.PlanItem, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failed[name] {
@@ -194,7 +210,7 @@ func (t *tiering) fail(name string, item *pb.PlanItem, err error) {
 	}
 }
 
-func (t *tiering) gravest() (err error) {
+func (t *runPart) gravest() (err error) {
 	for _, f := range t.report.Failures {
 		err = engine.Gravest(err, f.Err)
 	}
@@ -202,7 +218,7 @@ func (t *tiering) gravest() (err error) {
 }
 
 // names are those that are there, and did not fail, as far as also says so; nil is all.
-func (t *tiering) names(also func(name string) bool) (names []string) {
+func (t *runPart) names(also func(name string) bool) (names []string) {
 	for name := range t.there {
 		if !t.failed[name] && (also == nil || also(name)) {
 			names = append(names, name)
@@ -212,11 +228,11 @@ func (t *tiering) names(also func(name string) bool) (names []string) {
 }
 
 // copy brings what is there to the target. What is to be removed then has to be checked: what was there already is read.
-func (t *tiering) copy(ctx context.Context) error {
+func (t *runPart) copy(ctx context.Context) error {
 	if err := t.work(ctx, engine.Copy, t.source, t.target, t.names(nil)); err != nil {
 		return err
 	}
-	if t.job.GetSpec().GetTiering().GetRemove() {
+	if t.Spec().GetTiering().GetRemove() {
 		if err := t.work(ctx, engine.Verify, t.source, t.target, t.names(func(name string) bool { return !t.copied[name] })); err != nil {
 			return err
 		}
@@ -226,7 +242,7 @@ func (t *tiering) copy(ctx context.Context) error {
 	return nil
 }
 
-func (t *tiering) count(names []string) {
+func (t *runPart) count(names []string) {
 	for _, name := range names {
 		t.report.Files++
 		t.report.Bytes += t.items[name].GetBytes()
@@ -234,7 +250,7 @@ func (t *tiering) count(names []string) {
 }
 
 // work copies or compares some names. That some of them failed is no error.
-func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.Location, names []string) error {
+func (t *runPart) work(ctx context.Context, what engine.Work, from, to location.Location, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -242,7 +258,7 @@ func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.
 	if err != nil {
 		return err
 	}
-	r, err := t.worker.request()
+	r, err := t.Request()
 	if err != nil {
 		return err
 	}
@@ -250,18 +266,17 @@ func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.
 	if r.Filter, err = plan.NewFilter(nil, list); err != nil {
 		return err
 	}
-	watch := &watched{tiering: t, copies: what == engine.Copy, level: r.Verify}
+	watch := &watched{runPart: t, copies: what == engine.Copy, level: r.Verify}
 	r.Observer = watch
 	if what == engine.Verify {
 		r.Verify, r.Preserve = mover.Unchecked, mover.FactCRC // facts that a store does not keep are no difference in content
 	}
-	r.Lead = &engine.Coordination{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), ConfirmLease: t.agent.mine("", t.job.GetEpoch()), AcquireSlot: t.paced}
-	r.Limiter = t.bandwidth
-	task, err := engine.Start(ctx, r, t.worker.open)
+	r.Lead.AcquireSlot = t.paced
+	task, err := engine.Start(ctx, r, t.Open)
 	if err != nil {
 		return err
 	}
-	t.state.sees(task)
+	t.Progress(task)
 	report, err := task.Wait()
 	if err != nil && report.Failed == 0 || ctx.Err() != nil {
 		return err
@@ -270,31 +285,31 @@ func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.
 }
 
 // allowed waits until so many operations have passed at the rate that the policy lets its runs have.
-func (t *tiering) allowed(ctx context.Context, n int64) error {
+func (t *runPart) allowed(ctx context.Context, n int64) error {
 	if _, err := t.ops.Wait(ctx, n); err != nil {
 		return err
 	}
 	return context.Cause(ctx) // nil while ctx goes on
 }
 
-// paced is turn, at the rate of operations that the policy lets its runs have.
-func (t *tiering) paced(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {
+// paced is AcquireSlot, at the rate of operations that the policy lets its runs have.
+func (t *runPart) paced(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {
 	if err := t.allowed(ctx, ask.Ops); err != nil {
 		return transfer.Slot{}, err
 	}
-	return t.turn(ctx, ask)
+	return t.AcquireSlot(ctx, ask)
 }
 
 // watched hears what becomes of each name.
 type watched struct {
-	*tiering
+	*runPart
 	copies bool
 	level  mover.Level
 }
 
 // Item implements engine.Observer.
 func (w *watched) Item(it engine.Item) {
-	w.state.Item(it)
+	w.runPart.Item(it)
 	item := w.items[it.Name]
 	if item == nil {
 		return
@@ -311,21 +326,21 @@ func (w *watched) Item(it engine.Item) {
 }
 
 // State implements engine.Observer.
-func (w *watched) State(phase engine.Phase, why string) { w.state.State(phase, why) }
+func (w *watched) State(phase engine.Phase, why string) { w.runPart.State(phase, why) }
 
 // askMine is after how many names it is asked whether the task is still this one's.
 const askMine = 100
 
 // remove takes away what is still the very entry that was looked at.
-func (t *tiering) remove(ctx context.Context, place mover.Backend) error {
-	t.state.State(engine.Removing, "")
-	owner := mover.WriterID{Task: "tiering", Epoch: t.job.GetEpoch()}
+func (t *runPart) remove(ctx context.Context, place mover.Backend) error {
+	t.State(engine.Removing, "")
+	owner := mover.WriterID{Task: "tiering", Epoch: t.Order().GetEpoch()}
 	for i, name := range t.names(nil) {
 		if i%askMine == 0 {
-			if err := t.agent.mine("", t.job.GetEpoch())(ctx); err != nil {
+			if err := t.Confirm(ctx); err != nil {
 				return err
 			}
-			t.touched.Store(true)
+			t.Touch()
 		}
 		if err := t.allowed(ctx, 1); err != nil {
 			return err
@@ -356,7 +371,7 @@ type releaser interface {
 }
 
 // change does something to files that stay. What is another one by now, or in use, stays as it is.
-func change[P any](ctx context.Context, t *tiering, place mover.Backend, what string, do func(P, mover.Entry) error) error {
+func change[P any](ctx context.Context, t *runPart, place mover.Backend, what string, do func(P, mover.Entry) error) error {
 	p, ok := mover.As[P](place)
 	if !ok {
 		return &mover.Error{Op: what, Place: place.String(), Err: mover.ErrUnsupported}
@@ -385,7 +400,7 @@ type restorer interface {
 }
 
 // undo gives back what was taken away, where nothing has its name by now.
-func (t *tiering) undo(ctx context.Context, place mover.Backend) error {
+func (t *runPart) undo(ctx context.Context, place mover.Backend) error {
 	if t.copies {
 		return t.copyBack(ctx, place)
 	}
@@ -409,7 +424,7 @@ func (t *tiering) undo(ctx context.Context, place mover.Backend) error {
 }
 
 // copyBack copies what is not there any more from where it was copied to.
-func (t *tiering) copyBack(ctx context.Context, place mover.Backend) error {
+func (t *runPart) copyBack(ctx context.Context, place mover.Backend) error {
 	for name, item := range t.items {
 		e, err := place.Stat(ctx, name)
 		switch {

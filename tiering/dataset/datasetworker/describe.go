@@ -1,4 +1,4 @@
-package worker
+package datasetworker
 
 import (
 	"bufio"
@@ -11,19 +11,34 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/engine"
+	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 )
 
+// Describe is the Runner of a dataset that is added: its source is read, and the manifest of that stored.
+type Describe struct{}
+
+// Run implements worker.Runner.
+func (Describe) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
+	return describe(ctx, j, j.Spec().GetSource())
+}
+
+// Strict implements worker.Runner.
+func (Describe) Strict(j *worker.Job, l location.Location) bool {
+	return isAt(j, l, j.Spec().GetSource())
+}
+
 // describe reads what lies at a location and has its manifest stored. That is written
 // down here first: contents are read once, however often it has to be sent.
-func (w *worker) describe(ctx context.Context, at string) (engine.Report, error) {
+func describe(ctx context.Context, j *worker.Job, at string) (engine.Report, error) {
 	begun := time.Now()
-	l, err := w.at(at)
+	l, err := j.At(at)
 	if err != nil {
 		return engine.Report{}, err
 	}
-	spool, err := os.CreateTemp(w.job.GetStateDir(), "manifest-")
+	spool, err := os.CreateTemp(j.Order().GetStateDir(), "manifest-")
 	if err != nil {
 		return engine.Report{}, err
 	}
@@ -32,60 +47,31 @@ func (w *worker) describe(ctx context.Context, at string) (engine.Report, error)
 		return engine.Report{}, err
 	}
 	out := bufio.NewWriterSize(spool, 64<<10)
-	if err = engine.WriteManifest(ctx, l, out, w.open); err == nil {
+	if err = engine.WriteManifest(ctx, l, out, j.Open); err == nil {
 		err = out.Flush()
 	}
 	if err == nil {
-		err = w.sendManifest(ctx, spool)
-	} else if errors.Is(err, mover.ErrConflict) && task.Of(w.job.GetSpec()).NoTarget {
+		err = j.Resend(ctx, "manifest", func(ctx context.Context) error { return sendManifest(ctx, j, spool) })
+	} else if errors.Is(err, mover.ErrConflict) && task.Of(j.Spec()).NoTarget {
 		err = &mover.Error{Op: "add", Place: at, Err: fmt.Errorf("%w: a dataset is a folder, or what is below a prefix: %s", mover.ErrUsage, err.Error())}
 	}
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }
 
-// How long it is between two tries to have a manifest stored. Where it has no room, it is
-// longer each time: all of it has to be sent again.
-const (
-	resendPause     = 200 * time.Millisecond
-	resendPauseMost = 30 * time.Second
-)
-
-// sendManifest sends a manifest until the coordinator takes or refuses it. It waits for a
-// coordinator with a full disk, as for one that is away.
-func (w *worker) sendManifest(ctx context.Context, spool io.ReadSeeker) error {
-	for pause := resendPause; ; {
-		err := w.sendOnce(ctx, spool)
-		switch {
-		case errors.Is(err, mover.ErrFull):
-			w.state.State(engine.Waiting, "the coordinator has no room for the manifest: "+err.Error())
-			pause = min(2*pause, resendPauseMost)
-		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
-			pause = resendPause
-		default:
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause):
-		}
-	}
-}
-
-func (w *worker) sendOnce(ctx context.Context, spool io.ReadSeeker) error {
+func sendManifest(ctx context.Context, j *worker.Job, spool io.ReadSeeker) error {
 	if _, err := spool.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	stream, err := w.agent.Describe(ctx)
+	stream, err := j.Agent().Describe(ctx)
 	if err != nil {
-		return fromAgent(ctx, err)
+		return worker.FromAgent(ctx, err)
 	}
 	out := chunks{stream, make([]byte, 64<<10)}
 	if _, err := io.CopyBuffer(out, struct{ io.Reader }{spool}, out.buffer); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	_, err = stream.CloseAndRecv() // says also why it takes no more
-	return fromAgent(ctx, err)
+	return worker.FromAgent(ctx, err)
 }
 
 // chunks is an io.Writer that sends what it is given.

@@ -40,7 +40,7 @@ func TestShelf(t *testing.T) {
 		return info.Sys().(*syscall.Stat_t).Uid, info.Mode().Perm()
 	}
 	makeShelf := func(s *pb.TaskSpec, uid uint32) error {
-		return a.prepareShelf(t.Context(), &process{job: &agentv1.Job{Spec: s}}, osaccount.Account{UID: uid, GID: uid})
+		return a.prepareReplicas(t.Context(), &process{job: &agentv1.Job{Spec: s}}, osaccount.Account{UID: uid, GID: uid})
 	}
 	for at, uid := range map[string]uint32{"a": 1001, "b": 1002, "c/data": 1003} {
 		must.Do(t, makeShelf(spec(stage, "scratch:.datasets/d/"+at), uid))
@@ -72,7 +72,7 @@ func TestShelf(t *testing.T) {
 		t.Errorf("behind a link: %v", err)
 	}
 	for _, target := range []string{"scratch:.datasets/evil/x", "scratch:.datasets/d/a", "scratch:.datasets/d/b", "scratch:.datasets/d/c/data"} {
-		a.clearShelf(spec(release, target))
+		a.clearReplica(spec(release, target))
 	}
 	if _, err := os.Lstat(dir + "/.datasets/d/a"); err == nil {
 		t.Error("an empty folder stays")
@@ -81,7 +81,7 @@ func TestShelf(t *testing.T) {
 		t.Error(err)
 	}
 	must.Do(t, os.Remove(dir+"/.datasets/d/b/f"))
-	a.clearShelf(spec(release, "scratch:.datasets/d/b"))
+	a.clearReplica(spec(release, "scratch:.datasets/d/b"))
 	if _, err := os.Lstat(dir + "/.datasets/d"); err == nil {
 		t.Error("the folder of a name that has nothing stays")
 	}

@@ -21,12 +21,12 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
-// A dataset is staged to a shelf of the tier (package replicadir). As root the agent makes its folders, lets in
+// A dataset is staged to a folder of its own in the tier (package replicadir). As root the agent makes its folders, lets in
 // the accounts that the coordinator names, and seals it when it is there. Where root may not (root squash), users
 // make their folders as they can.
 
-// spotOf is where a location is on a shelf, if we are to look after that.
-func (a *Agent) spotOf(at string) (s replicadir.Path, ok bool) {
+// replicaAt is the folder of the replica at a location, if this agent is to look after that.
+func (a *Agent) replicaAt(at string) (s replicadir.Path, ok bool) {
 	l, err := convert.Locate(at)
 	t := a.conf().Tiers[l.Tier]
 	if err != nil || os.Geteuid() != 0 || !l.InTier() || t.S3 != nil || t.Path == "" || backend.Mounted(t) != nil {
@@ -35,24 +35,24 @@ func (a *Agent) spotOf(at string) (s replicadir.Path, ok bool) {
 	return replicadir.At(t.Path, l.Path)
 }
 
-// Why a replica has neither gate nor seal.
+// Why a replica has neither an access ACL nor a seal.
 const (
 	notRoot  = "the agent that staged it is not root"
 	squashed = "root may not make folders where it lies"
 )
 
-// prepareShelf makes ready what a lead needs of shelves: the folders that it stages to, which are mended,
+// prepareReplicas makes ready what a lead needs of replicas: the folders that it stages to, which are mended,
 // and the way to what it removes, and to what is to survive.
-func (a *Agent) prepareShelf(ctx context.Context, p *process, who osaccount.Account) (err error) {
+func (a *Agent) prepareReplicas(ctx context.Context, p *process, who osaccount.Account) (err error) {
 	spec := p.job.GetSpec()
 	kind := task.Of(spec)
 	if kind.Replica && kind.RemovesTarget {
-		return errors.Join(a.lend(p, spec.GetTarget(), who), a.lend(p, spec.GetSource(), who))
+		return errors.Join(a.grantTemporary(p, spec.GetTarget(), who), a.grantTemporary(p, spec.GetSource(), who))
 	}
 	if !kind.Shared || spec.GetStaging().GetDataset() == "" {
 		return nil
 	}
-	spot, ok := a.spotOf(spec.GetTarget())
+	folder, ok := a.replicaAt(spec.GetTarget())
 	if !ok {
 		if os.Geteuid() != 0 {
 			p.unguarded = notRoot
@@ -60,10 +60,10 @@ func (a *Agent) prepareShelf(ctx context.Context, p *process, who osaccount.Acco
 		return nil
 	}
 	p.described = describesItself(who)
-	if err := spot.MakeMutable(ctx); err != nil {
+	if err := folder.MakeMutable(ctx); err != nil {
 		return err
 	}
-	err = a.gates.keep(spot, who.UID, func() (err error) { p.unguarded, err = spot.Make(who.UID, who.GID); return err })
+	err = a.accessLists.addPermanent(folder, who.UID, func() (err error) { p.unguarded, err = folder.Make(who.UID, who.GID); return err })
 	if powerless(err) {
 		p.unguarded = squashed
 		return nil
@@ -76,23 +76,23 @@ func powerless(err error) bool {
 	return errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
 }
 
-// admits sets the gate by the result of a look. It lets in an owner that may read the source, and shuts out one that may not.
+// admits sets the access ACL by the result of an access probe. It lets in an owner that may read the source, and shuts out one that may not.
 func (a *Agent) admits(t *pb.Task, r *agentv1.FinishRequest) {
-	spot, ok := a.spotOf(t.GetSpec().GetTarget())
+	folder, ok := a.replicaAt(t.GetSpec().GetTarget())
 	if !ok || r.GetPutBack() {
 		return
 	}
 	var err error
 	switch {
 	case r.GetError() == "":
-		if err = a.letIn(spot, t.GetOwner()); err != nil {
+		if err = a.grantPermanent(folder, t.GetOwner()); err != nil {
 			r.Error, r.ErrorKind = err.Error(), mover.KindName(err)
 		}
 	case r.GetErrorKind() == mover.KindName(mover.ErrPermission):
-		err = a.gates.shut(spot, t.GetOwner().GetUid())
+		err = a.accessLists.remove(folder, t.GetOwner().GetUid())
 	}
 	if err != nil {
-		a.log.Warn("a gate can not be set", "uid", t.GetOwner().GetUid(), "replica", spot.String(), "err", err)
+		a.log.Warn("a gate can not be set", "uid", t.GetOwner().GetUid(), "replica", folder.String(), "err", err)
 	}
 }
 
@@ -125,12 +125,12 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 
 // seal seals what was staged, and says whether it is to be described by the agent. Where it can not be sealed, that is told.
 func (p *process) seal(ctx context.Context) (described bool, err error) {
-	spot, ok := p.agent.spotOf(p.job.GetSpec().GetTarget())
+	folder, ok := p.agent.replicaAt(p.job.GetSpec().GetTarget())
 	if !ok {
 		return false, nil
 	}
-	why, err := spot.MakeImmutable(ctx, p.as.Account.UID)
-	sealed := spot.Immutable()
+	why, err := folder.MakeImmutable(ctx, p.as.Account.UID)
+	sealed := folder.Immutable()
 	if powerless(err) && !sealed {
 		why, err = squashed, nil
 	}
@@ -170,7 +170,7 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed boo
 		l = location.OfPath(path.Join(t.Path, l.Path))
 	}
 	for _, t := range a.conf().Tiers {
-		below, ok := onShelf(t.Path, l)
+		below, ok := belowTier(t.Path, l)
 		if !ok || t.S3 != nil {
 			continue
 		}
@@ -185,8 +185,8 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed boo
 	return unsealed, nil
 }
 
-// onShelf is the part of a path that is below the root of a tier, or "" of what is around it.
-func onShelf(root string, l location.Location) (below string, ok bool) {
+// belowTier is the part of a path that is below the root of a tier, or "" of what is around it.
+func belowTier(root string, l location.Location) (below string, ok bool) {
 	if !l.IsPath() || root == "" {
 		return "", false
 	}
@@ -198,10 +198,10 @@ func onShelf(root string, l location.Location) (below string, ok bool) {
 	return below, ok || tier == ""
 }
 
-// clearShelf removes the folders that are empty when a replica is gone.
-func (a *Agent) clearShelf(spec *pb.TaskSpec) {
+// clearReplica removes the folders that are empty when a replica is gone.
+func (a *Agent) clearReplica(spec *pb.TaskSpec) {
 	kind := task.Of(spec)
-	if spot, ok := a.spotOf(spec.GetTarget()); ok && kind.RemovesTarget && !kind.UserPaths {
-		spot.Clear()
+	if folder, ok := a.replicaAt(spec.GetTarget()); ok && kind.RemovesTarget && !kind.UserPaths {
+		folder.Clear()
 	}
 }
