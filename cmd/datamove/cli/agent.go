@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (a *app) agentChange(verb, short string, call func(context.Context, *api.Cl
 		Short:             short,
 		Example:           "  datamove agent " + verb + " n17",
 		Args:              some("the name of an agent, or several; datamove agent list has them"),
-		ValidArgsFunction: a.completeAgents,
+		ValidArgsFunction: a.completeAgents(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, names []string) error {
 		changed := agentsListing
@@ -170,4 +171,14 @@ is shown this one time. Whoever has it can be that node: give it to nobody else.
 	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatJSONL, formatYAML)
 	parsedVar(cmd.Flags(), &ttl, "ttl", units.ParseSpan, "for how long it is good, like 10m; at most 24h (default 1h)")
 	return cmd
+}
+
+const schemaAgent = "datamove.agent/v1"
+
+const schemaToken = "datamove.token/v1"
+
+func (a *app) completeAgents() cobra.CompletionFunc {
+	return completeWith(a, func(ctx context.Context, c *api.Client) iter.Seq2[*pb.Agent, error] {
+		return c.Agents(ctx, &pb.ListAgentsRequest{})
+	}, func(g *pb.Agent) (string, string) { return g.GetName(), agentWord(g.GetState()) })
 }

@@ -136,3 +136,36 @@ func (t *theirs) scan(ctx context.Context, q *pb.Question) error {
 	_, err = t.app.scanThere(ctx, t.client, t.command, s.GetTier(), s.GetNode(), false)
 	return err
 }
+
+// scanThere has a service scan a tier, and waits for the end, unless it is detached.
+func (a *app) scanThere(ctx context.Context, c *api.Client, command, tier, node string, detach bool) ([]*pb.Task, error) {
+	answer, err := c.ScanTier(ctx, &pb.ScanTierRequest{Tier: tier, Node: node})
+	if err != nil {
+		return nil, err
+	}
+	tasks := answer.GetTasks()
+	for i, t := range tasks {
+		if detach {
+			if _, err := fmt.Fprintln(a.out, shown(t.GetId())); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		told := time.Now()
+		last, err := c.Wait(ctx, t.GetId(), func(now *pb.Task) {
+			if a.quiet || time.Since(told) < scanTold || now.GetWhy() == "" {
+				return
+			}
+			told = time.Now()
+			fmt.Fprintf(a.err, "datamove: %s: %s: %s\n", command, stateWord(now.GetState()), shown(now.GetWhy()))
+		})
+		if err != nil {
+			return nil, advise(err, "datamove task wait "+shown(t.GetId())+": the scan goes on")
+		}
+		if err := endOf(last); err != nil {
+			return nil, err
+		}
+		tasks[i] = last
+	}
+	return tasks, nil
+}

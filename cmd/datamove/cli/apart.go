@@ -26,14 +26,25 @@ const apartKey = "DATAMOVE_APART"
 // partTime is how long the second process has to go when it was told to.
 const partTime = time.Second
 
-// errNotApart says that there can be no second process: it is done in this one.
-var errNotApart = errors.New("there is no second process")
+// ErrNotApart says that there can be no second process: it is done in this one.
+var ErrNotApart = errors.New("there is no second process")
+
+// Apart has a second process do this command. The error is ErrNotApart where this one is to do it.
+func (a *app) Apart(ctx context.Context) error {
+	if a.apart == nil {
+		return ErrNotApart
+	}
+	return a.apart(ctx)
+}
+
+// RunsApart reports whether this process may begin a second one.
+func (a *app) RunsApart() bool { return a.apart != nil }
 
 // apart does this command by a second process, with the same arguments and descriptors.
 func apart(ctx context.Context) error {
 	said, end, err := os.Pipe()
 	if err != nil {
-		return errNotApart
+		return ErrNotApart
 	}
 	defer said.Close()
 	second := exec.Command("/proc/self/exe")
@@ -44,7 +55,7 @@ func apart(ctx context.Context) error {
 	err = second.Start()
 	_ = end.Close() // it is the other's
 	if err != nil {
-		return errNotApart // without /proc, or out of processes
+		return ErrNotApart // without /proc, or out of processes
 	}
 	over := make(chan error, 1)
 	go func() {

@@ -38,8 +38,8 @@ type app struct {
 	apart func(context.Context) error
 	// stops is what ends the command from outside; nil is its context alone.
 	stops *stops
-	// watched is the task that is shown now; nil is none.
-	watched atomic.Pointer[watcher]
+	// showsHung shows a call that has no answer, beside a task that is shown now; nil is no such task.
+	showsHung atomic.Pointer[func(why string, once bool)]
 
 	configFile     string
 	serviceFlag    address
@@ -54,16 +54,22 @@ type app struct {
 	warned map[string]bool // tiers of which it was said that others may read their credentials
 }
 
-// run is the whole program. What went wrong has been told to a.err when it returns.
-func (a *app) run(ctx context.Context, args []string) error {
-	root := a.root()
+// Program is the tree of commands, which is above what they share.
+type Program struct {
+	Commands func(*app) *cobra.Command
+	Meant    func(cmd *cobra.Command, err error, args []string) (try string) // what to try instead of a command line that has an error
+}
+
+// Run is the whole program. What went wrong has been told to a.err when it returns.
+func (a *app) Run(ctx context.Context, p Program, args []string) error {
+	root := p.Commands(a)
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	if a.apart != nil && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		// It may ask file systems, and a shell waits for it.
-		if err := a.apart(ctx); !errors.Is(err, errNotApart) {
+		if err := a.Apart(ctx); !errors.Is(err, ErrNotApart) {
 			return err
 		}
 	}
@@ -71,7 +77,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err != nil && !a.begun {
 		var already *advised
 		if err = mover.Misusef("%w", err); !errors.As(err, &already) {
-			err = advise(err, meant(cmd, err, args))
+			err = advise(err, p.Meant(cmd, err, args))
 		}
 	}
 	if left := (*abandoned)(nil); errors.Is(err, context.Canceled) && !errors.As(err, &left) {
@@ -122,15 +128,19 @@ func (a *app) telling(ctx context.Context, cmd *cobra.Command) context.Context {
 func (a *app) doApart(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	within := a.do(body)
 	return func(cmd *cobra.Command, args []string) error {
-		if a.apart != nil {
-			a.begun = true
-			if err := a.apart(cmd.Context()); !errors.Is(err, errNotApart) {
-				return err
-			}
+		a.begun = true
+		if err := a.Apart(cmd.Context()); !errors.Is(err, ErrNotApart) {
+			return err
 		}
 		return within(cmd, args)
 	}
 }
+
+// Begin says that a command has taken over, so that errors are no longer those of its flags: do does it for most.
+func (a *app) Begin() { a.begun = true }
+
+// InUserJob says that the environment is that of a job of a user: the configuration is that of the site.
+func (a *app) InUserJob() { a.inJob = true }
 
 // explain tells a person what went wrong, and what there is to do about it.
 func (a *app) explain(cmd *cobra.Command, err error) {
@@ -290,3 +300,6 @@ func advise(err error, try string) error {
 	}
 	return &advised{err, try}
 }
+
+// stateDir is where journals are kept.
+func (a *app) stateDir() (string, error) { return mover.StateDir(a.env) }

@@ -144,3 +144,5 @@ func accountOf(a *pb.BurstAccount) accountView {
 	}
 	return v
 }
+
+const schemaAccount = "datamove.account/v1"

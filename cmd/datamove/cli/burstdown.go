@@ -199,3 +199,5 @@ func (u *bursts) take(ctx context.Context, c *api.Client, verdicts []burst.Verdi
 	}
 	return errors.Join(errs...)
 }
+
+const schemaVerdict = "datamove.burst-verdict/v1"

@@ -205,3 +205,5 @@ func tellEstimate(w io.Writer, b *burst.Burst, e *burst.Estimate, by burst.Admit
 	}
 	return out.Flush()
 }
+
+const schemaEstimate = "datamove.burst-estimate/v1"

@@ -130,3 +130,5 @@ func (u *bursts) complete(cmd *cobra.Command, _ []string, _ string) (names []str
 	})
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+const schemaBurst = "datamove.burst/v1"

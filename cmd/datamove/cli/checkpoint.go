@@ -49,7 +49,7 @@ func (c *checkpoints) profiled(flags *pflag.FlagSet) {
 	for _, p := range checkpoint.Profiles() {
 		one.choices = append(one.choices, choice[checkpoint.Profile]{string(p), p})
 	}
-	flags.Var(one, "profile", "the `FRAMEWORK` that saves them: "+strings.Join(one.words(), ", ")+" (default: what it looks like)")
+	flags.Var(one, "profile", "the `FRAMEWORK` that saves them: "+strings.Join(one.Words(), ", ")+" (default: what it looks like)")
 }
 
 // moving adds the flags of what moves bytes.
@@ -149,7 +149,7 @@ func (a *app) checkpointListCommand() *cobra.Command {
   datamove checkpoint list /lustre/project/run1 s3://archive/run1 -o json`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		folders, done, err := c.folders(ctx, args)
 		defer done()
@@ -221,14 +221,6 @@ func stepText(c replicate.Candidate) string {
 	return units.Count(c.Step)
 }
 
-// age is how long ago a time in ns was.
-func age(made int64) string {
-	if made == 0 {
-		return "-"
-	}
-	return units.Duration(max(0, time.Since(time.Unix(0, made))).Truncate(time.Second))
-}
-
 // checkpointView is a checkpoint as JSON.
 type checkpointView struct {
 	Schema string `json:"schema"`
@@ -285,7 +277,7 @@ again.`,
   datamove checkpoint commit --tag paper s3://archive/run1/step_90000`,
 		Args: exactly(1, "one checkpoint"),
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		for _, tag := range tags {
 			if !checkpoint.ValidTag(tag) {
@@ -323,3 +315,5 @@ again.`,
 	cmd.Flags().StringArrayVar(&tags, "tag", nil, "keep it for `WORD`; may be repeated")
 	return cmd
 }
+
+const schemaCheckpoint = "datamove.checkpoint/v1"

@@ -190,3 +190,5 @@ func openText(t replicate.Told) string {
 	}
 	return "; not complete, and staying: " + mover.Printable(strings.Join(t.Open, ", "))
 }
+
+const schemaCheckpointNotice = "datamove.checkpoint-notice/v1"

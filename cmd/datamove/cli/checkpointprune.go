@@ -49,7 +49,7 @@ that, and --undo brings back what the last prune has taken. From a store it goes
   datamove checkpoint prune --undo /lustre/project/run1`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(p.run)
 	flags := cmd.Flags()
 	p.profiled(flags)
@@ -210,3 +210,5 @@ type judgedView struct {
 	Keep bool   `json:"keep"`
 	Why  string `json:"why"`
 }
+
+const schemaRetention = "datamove.retention/v1"

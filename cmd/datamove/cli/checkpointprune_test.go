@@ -16,15 +16,6 @@ import (
 	"datamove.dev/tiering/checkpoint"
 )
 
-// TestSettleOf: a time that is given is not the usual one.
-func TestSettleOf(t *testing.T) {
-	for given, want := range map[time.Duration]time.Duration{0: -1, time.Millisecond: time.Millisecond, checkpoint.Quiet: checkpoint.Quiet} {
-		if got := settleOf(given); got != want {
-			t.Errorf("%v: %v, want %v", given, got, want)
-		}
-	}
-}
-
 // TestPruneReads: before older checkpoints go, prune reads those that stay, however short ago that was done, unless it is told to trust that. What is damaged does not count.
 func TestPruneReads(t *testing.T) {
 	for _, row := range []struct {

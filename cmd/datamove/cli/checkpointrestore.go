@@ -29,7 +29,7 @@ where it is then. What has its name in DIR is kept aside, as "restore" says.`,
   torchrun train.py --resume "$(datamove checkpoint latest --verified --fetch-to /local_nvme/run1 s3://archive/run1)"`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		folders, done, err := c.folders(ctx, args)
 		defer done()
@@ -129,7 +129,7 @@ moved aside, as in a bucket, restore ends with 5, and changes nothing there.`,
   datamove checkpoint restore --step 90000 s3://archive/run1 --to /lustre/project/run1`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
 		case to == "":

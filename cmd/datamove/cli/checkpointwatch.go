@@ -143,3 +143,5 @@ func (a *app) tellEvent(out *lines, f format, e replicate.Event) {
 	out.Printf("%s %s %s%s%s", e.Time.Format(time.TimeOnly), mover.Printable(e.Name), e.State, where, shown(text))
 	_ = out.Flush()
 }
+
+const schemaCheckpointEvent = "datamove.checkpoint-event/v1"

@@ -43,7 +43,7 @@ same command goes on where it stopped.
 			return nil
 		},
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if err := t.choose(""); err != nil {
 			return err

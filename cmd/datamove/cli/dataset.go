@@ -224,3 +224,5 @@ a replica by a lease or a pin.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
+
+const schemaDataset = "datamove.dataset/v1"

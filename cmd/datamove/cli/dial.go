@@ -161,3 +161,12 @@ func adviseAsked(err error, things string) error {
 	}
 	return err
 }
+
+// The commands that list what others ask for.
+const (
+	listTasks    = "datamove task list --all"
+	listDatasets = "datamove dataset list"
+	listTiers    = "datamove tier list"
+	listAgents   = "datamove agent list"
+	listLeases   = "datamove lease list"
+)

@@ -150,9 +150,6 @@ func (a *app) examineService(ctx context.Context) []doctor.Finding {
 // doctorTime is how long a service may take to answer.
 const doctorTime = 10 * time.Second
 
-// stateDir is where journals are kept.
-func (a *app) stateDir() (string, error) { return mover.StateDir(a.env) }
-
 func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg string, buckets *sync.Mutex) []doctor.Finding {
 	l, err := answered(ctx, answerTime, arg, func(context.Context) (location.Location, error) { return a.locate(arg) })
 	if err != nil {

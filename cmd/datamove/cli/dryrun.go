@@ -88,3 +88,5 @@ func (t *task) planned(ctx context.Context, out *lines, r engine.Report) error {
 	}
 	return t.finish(out, r, err)
 }
+
+const schemaAction = "datamove.action/v1"

@@ -26,7 +26,7 @@ func (a *app) duCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "du [flags] LOCATION...",
 		Short:             "Count files and bytes",
-		ValidArgsFunction: a.completeLocations,
+		ValidArgsFunction: a.completeLocations(),
 		Long: `Du counts what is below each location: contents as they read, so that a folder and
 its copy have the same count, whatever the disks make of them.`,
 		Example: `  datamove du /data/run-7 s3://archive/run-7`,
@@ -89,3 +89,5 @@ func (v usageView) text() string {
 	}
 	return text
 }
+
+const schemaUsage = "datamove.usage/v1"

@@ -40,31 +40,6 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 }
 
-// TestAdviceCanBeTaken: an option that is advised after an error belongs to commands that the advice names, since any command may have failed.
-func TestAdviceCanBeTaken(t *testing.T) {
-	root := (&app{}).root()
-	for _, try := range remedy.All() {
-		for _, word := range strings.FieldsFunc(try, func(r rune) bool { return strings.ContainsRune(" ,;:()=", r) }) {
-			option, is := strings.CutPrefix(word, "--")
-			if !is {
-				continue
-			}
-			named := 0
-			for _, cmd := range root.Commands() {
-				if !slices.Contains(strings.Fields(strings.ReplaceAll(try, ",", "")), cmd.Name()) {
-					continue
-				}
-				if named++; cmd.Flags().Lookup(option) == nil {
-					t.Errorf("%s has no --%s: %s", cmd.Name(), option, try)
-				}
-			}
-			if named == 0 {
-				t.Errorf("whose --%s it is says nothing: %s", option, try)
-			}
-		}
-	}
-}
-
 //safety:9 with TestEveryKindHasACode
 func TestExitCode(t *testing.T) {
 	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }
@@ -151,5 +126,22 @@ try: less
 `
 	if said.String() != want {
 		t.Errorf("%swant\n%s", said.String(), want)
+	}
+}
+
+// TestCodesAgree compares what the service says with what this process would.
+func TestCodesAgree(t *testing.T) {
+	for _, kind := range append(mover.Kinds(), errors.New("?")) {
+		if got, want := convert.ExitCode(mover.KindName(kind), 0), exitCode(kind); got != want {
+			t.Errorf("%v: the service says %d, and we %d", kind, got, want)
+		}
+		if got, want := convert.ExitCode(mover.KindName(kind), 1), exitCode(&partial{failed: 1, err: kind}); got != want {
+			t.Errorf("an item %v: the service says %d, and we %d", kind, got, want)
+		}
+	}
+	for _, c := range append(codes, translation{code: 42}, translation{code: exitPartial}) {
+		if graver(0, c.code) != c.code || graver(c.code, 0) != c.code {
+			t.Errorf("%d has no gravity", c.code)
+		}
 	}
 }

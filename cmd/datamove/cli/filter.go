@@ -132,3 +132,6 @@ func (f *filterFlags) list(stdin io.Reader) ([]plan.Rule, []string, error) {
 	}
 	return f.rules, names, nil
 }
+
+// inSeveral is what to do about a request that is larger than a service takes.
+const inSeveral = "several lists, one after the other, or --service none, to do it in this process"

@@ -3,15 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
-
-	"datamove.dev/mover"
-	"datamove.dev/mover/engine"
-	"datamove.dev/test/must"
 )
 
 // try runs a command line and returns what it printed.
@@ -107,111 +100,5 @@ func TestNoWordsIsHelp(t *testing.T) {
 	code, out, said := try(t)
 	if code != 0 || said != "" || strings.Count(out, "\n  datamove ") < 2 {
 		t.Errorf("exit %d\n%s%s", code, out, said)
-	}
-}
-
-func TestMaxDelete(t *testing.T) {
-	for text, want := range map[string]engine.MaxDelete{
-		"0":    {Set: true},
-		"100":  {Set: true, Entries: 100},
-		"5%":   {Set: true, Percent: 5},
-		"0.5%": {Set: true, Percent: 0.5},
-		"0%":   {Set: true},
-	} {
-		if got, err := parseMaxDelete(text); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "-1", "x", "NaN%", "-1%", "%", "1e3"} {
-		if got, err := parseMaxDelete(text); err == nil {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-}
-
-func TestPreserve(t *testing.T) {
-	for text, want := range map[string]mover.Facts{
-		"layout": mover.AllFacts | mover.FactLayout, "mode,layout": mover.FactMode | mover.FactLayout, "all,layout": mover.AllFacts | mover.FactLayout,
-		"privileges": mover.AllFacts | mover.FactPrivileges, "layout,privileges": mover.AllFacts | mover.FactLayout | mover.FactPrivileges,
-		"mode":       mover.FactMode,
-		"mode,times": mover.FactMode | mover.FactMtime | mover.FactAtime,
-		"acls,links": mover.FactXattrs | mover.FactLinks,
-		"all":        0,
-		"mode,all":   0,
-	} {
-		if got, err := parsePreserve(text); err != nil || got != want {
-			t.Errorf("%s: %b, %v", text, got, err)
-		}
-	}
-}
-
-// TestFilterKeepsTheOrder shows that the order across both flags is that of the
-// command line.
-func TestFilterKeepsTheOrder(t *testing.T) {
-	var f filterFlags
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.flags(flags)
-	must.Do(t, flags.Parse([]string{"--exclude", "tmp/", "--include=*.go", "--exclude", "*"}))
-	var got []string
-	for _, r := range f.rules {
-		got = append(got, r.String())
-	}
-	if strings.Join(got, "; ") != "exclude tmp/; include *.go; exclude *" {
-		t.Error(got)
-	}
-	filter, err := f.filter(nil)
-	if err != nil || !filter.Skip("a/tmp", mover.Dir) || filter.Skip("a/x.go", mover.File) || !filter.Skip("x.c", mover.File) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestFilesFromStdin(t *testing.T) {
-	for _, row := range []struct {
-		null bool
-		text string
-		name string
-	}{
-		{false, "a/b\nc\n", "a/b"},
-		{true, "a\nb\x00c\x00", "a\nb"},
-		{true, "a\nb", "a\nb"},
-	} {
-		f := filterFlags{filesFrom: "-", null: row.null}
-		filter, err := f.filter(strings.NewReader(row.text))
-		if err != nil || filter.Skip(row.name, mover.File) || !filter.Skip("other", mover.File) {
-			t.Errorf("%q: %v", row.text, err)
-		}
-	}
-	f := filterFlags{filesFrom: "-"}
-	if _, err := f.filter(strings.NewReader("../x\n")); !errors.Is(err, mover.ErrUsage) {
-		t.Errorf("a name that leads out: %v", err)
-	}
-}
-
-// TestLogLevels: without --log-level warnings are told, and with --quiet errors alone.
-func TestLogLevels(t *testing.T) {
-	for _, row := range []struct {
-		quiet bool
-		level string
-		want  string
-	}{
-		{false, "", "warn error"},
-		{true, "", "error"},
-		{true, "warn", "warn error"},
-		{false, "ERROR", "error"},
-	} {
-		a := app{quiet: row.quiet, logLevel: row.level}
-		var out bytes.Buffer
-		log := must.Get(a.logger(&out))(t)
-		log.Info("info")
-		log.Warn("warn")
-		log.Error("error")
-		var said []string
-		for line := range strings.Lines(out.String()) {
-			_, word, _ := strings.Cut(line, "msg=")
-			said = append(said, strings.TrimSpace(word))
-		}
-		if got := strings.Join(said, " "); got != row.want {
-			t.Errorf("quiet %v, --log-level %q: %q, want %q", row.quiet, row.level, got, row.want)
-		}
 	}
 }

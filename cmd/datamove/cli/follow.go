@@ -106,7 +106,7 @@ func (t *task) ended(ctx context.Context, c *api.Client) (*pb.Task, error) {
 	defer close(over)
 	go func() {
 		select {
-		case <-t.app.stops.hurry():
+		case <-t.app.Hurried():
 			stop(errInterrupted)
 		case <-over:
 		}

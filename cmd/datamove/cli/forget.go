@@ -31,7 +31,7 @@ A node that is connected is refused; --revoke cuts it off. It asks, or wants --y
 		Example: `  datamove agent forget --yes n17
   datamove agent forget --revoke n17`,
 		Args:              some("the name of an agent, or several; datamove agent list has them"),
-		ValidArgsFunction: a.completeAgents,
+		ValidArgsFunction: a.completeAgents(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, names []string) error {
 		shownNames := make([]string, len(names))
@@ -90,3 +90,5 @@ type forgottenView struct {
 	Leases       int64  `json:"leases"`
 	Tasks        int64  `json:"tasks"` // that could be done there only, and have failed
 }
+
+const schemaForgotten = "datamove.forgotten/v1"

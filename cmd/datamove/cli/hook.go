@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
 	"datamove.dev/tiering/slurm"
+	"datamove.dev/tiering/slurm/burstbuffer"
 )
 
 // exitFault is how a hook ends on a broken node. Slurm takes the node out of service for it: no other exit code but 0 may come of a hook.
@@ -33,13 +34,13 @@ log of slurmd.`,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	cmd.AddCommand(
-		a.nodeHook("prolog", "Make the directory of a job, and names in it for what was staged (Prolog=)", a.prolog),
-		a.nodeHook("epilog", "Let go of what was staged for a job, and take its directory away (Epilog=)", a.epilog),
-		a.ofJob(a.nodeHook("task-prolog", "Print what the tasks of a job find in their environment (TaskProlog=)", a.taskProlog)),
+		a.nodeHook("prolog", "Make the directory of a job, and names in it for what was staged (Prolog=)", func(ctx context.Context, s *slurm.Site) error { return a.prolog(ctx, s) }),
+		a.nodeHook("epilog", "Let go of what was staged for a job, and take its directory away (Epilog=)", func(ctx context.Context, s *slurm.Site) error { return a.epilog(ctx, s) }),
+		a.ofJob(a.nodeHook("task-prolog", "Print what the tasks of a job find in their environment (TaskProlog=)", func(ctx context.Context, s *slurm.Site) error { return a.taskProlog(ctx, s) })),
 		a.hookEnvironmentCommand(),
 		a.bbCommand(),
-		a.atController("prolog-slurmctld", "Remember which nodes a job has got (PrologSlurmctld=)", a.prologSlurmctld),
-		a.atController("epilog-slurmctld", "Remember how a job has ended (EpilogSlurmctld=)", a.epilogSlurmctld),
+		a.atController("prolog-slurmctld", "Remember which nodes a job has got (PrologSlurmctld=)", func(c *burstbuffer.Controller, job uint32) error { return a.prologSlurmctld(c, job) }),
+		a.atController("epilog-slurmctld", "Remember how a job has ended (EpilogSlurmctld=)", func(c *burstbuffer.Controller, job uint32) error { return a.epilogSlurmctld(c, job) }),
 	)
 	return cmd
 }
@@ -54,21 +55,18 @@ const (
 func (a *app) nodeHook(name, short string, body func(context.Context, *slurm.Site) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Example: "  datamove hook " + name, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.begun = true
+		a.Begin()
 		if slices.Contains(args, "--help") {
 			return cmd.Help()
 		}
 		share := workShare
-		if a.apart != nil {
+		if a.RunsApart() {
 			share = waitShare
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(share*float64(a.deadline())))
 		defer cancel()
-		err := errNotApart
-		if a.apart != nil {
-			err = a.apart(ctx)
-		}
-		if errors.Is(err, errNotApart) {
+		err := a.Apart(ctx)
+		if errors.Is(err, ErrNotApart) {
 			err = a.onNode(ctx, body)
 		}
 		return a.ends(ctx, name, err)
@@ -80,7 +78,7 @@ func (a *app) nodeHook(name, short string, body func(context.Context, *slurm.Sit
 func (a *app) ofJob(cmd *cobra.Command) *cobra.Command {
 	do := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.inJob = true
+		a.InUserJob()
 		return do(cmd, args)
 	}
 	return cmd

@@ -32,7 +32,7 @@ type phase struct {
 	least   int
 	what    string
 	patient time.Duration // how long it may take; 0 is as long as Slurm lets it
-	do      func(a *app, ctx context.Context, c *burstbuffer.Controller, args []string) (said string, err error)
+	do      func(ctx context.Context, a *app, c *burstbuffer.Controller, args []string) (said string, err error)
 	killed  bool // Slurm may kill it together with the teardown behind it
 }
 
@@ -43,17 +43,17 @@ const (
 
 // phases are all, by name.
 var phases = map[string]phase{
-	"submit":      {"UID SCRIPT [NAME [TASKS]]", 2, "check what a job asks for, for job_submit.lua", quick, (*app).bbSubmit, false},
-	"job_process": {"SCRIPT", 1, "check what a job asks for", quick, (*app).bbProcess, false},
-	"setup":       {"JOB UID GID SCRIPT", 4, "remember what a job asks for", quick, (*app).bbSetup, false},
-	"data_in":     {"JOB SCRIPT", 1, "bring its data to where all nodes see it", 0, (*app).bbIn, true},
-	"paths":       {"JOB SCRIPT FILE", 3, "write what its script finds in its environment", quick, (*app).bbPaths, false},
-	"pre_run":     {"JOB SCRIPT", 1, "bring its data onto its nodes", 0, (*app).bbBefore, true},
-	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, (*app).bbAfter, false},
-	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, (*app).bbOut, false},
-	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, (*app).bbTeardown, false},
-	"pools":       {"", 0, "renew what pending jobs hold", after, (*app).bbPools, false},
-	"get_status":  {"", 0, "show what jobs have asked for", quick, (*app).bbStatus, false},
+	"submit":      {"UID SCRIPT [NAME [TASKS]]", 2, "check what a job asks for, for job_submit.lua", quick, bbSubmit, false},
+	"job_process": {"SCRIPT", 1, "check what a job asks for", quick, bbProcess, false},
+	"setup":       {"JOB UID GID SCRIPT", 4, "remember what a job asks for", quick, bbSetup, false},
+	"data_in":     {"JOB SCRIPT", 1, "bring its data to where all nodes see it", 0, bbIn, true},
+	"paths":       {"JOB SCRIPT FILE", 3, "write what its script finds in its environment", quick, bbPaths, false},
+	"pre_run":     {"JOB SCRIPT", 1, "bring its data onto its nodes", 0, bbBefore, true},
+	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, bbAfter, false},
+	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, bbOut, false},
+	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, bbTeardown, false},
+	"pools":       {"", 0, "renew what pending jobs hold", after, bbPools, false},
+	"get_status":  {"", 0, "show what jobs have asked for", quick, bbStatus, false},
 }
 
 func (a *app) bbCommand() *cobra.Command {
@@ -72,12 +72,12 @@ and why. The phases, with their arguments as Slurm has them:
 		Example:            `  datamove hook bb --help`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.begun = true
+		a.Begin()
 		if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
 			return cmd.Help()
 		}
-		if a.apart != nil && phases[args[0]].killed && a.env(outlivesKey) == "" {
-			if err := outlived(cmd.Context(), a.runOf(args[1:])); !errors.Is(err, errNotApart) {
+		if a.RunsApart() && phases[args[0]].killed && a.env(outlivesKey) == "" {
+			if err := outlived(cmd.Context(), a.runOf(args[1:])); !errors.Is(err, ErrNotApart) {
 				return err
 			}
 		}
@@ -112,7 +112,7 @@ func (a *app) bb(ctx context.Context, name string, args []string) (said string, 
 		ctx, cancel = context.WithTimeout(ctx, p.patient)
 		defer cancel()
 	}
-	return p.do(a, ctx, c, args)
+	return p.do(ctx, a, c, args)
 }
 
 // controller is this host, as the configuration has it.
@@ -147,7 +147,7 @@ func (a *app) clusterName() string {
 }
 
 // bbSubmit checks with the name of the job, and the tasks of an array; job_submit.lua of an earlier version says neither.
-func (a *app) bbSubmit(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbSubmit(ctx context.Context, _ *app, c *burstbuffer.Controller, args []string) (string, error) {
 	text, err := scriptOf(args[1])
 	if err != nil {
 		return "", err
@@ -160,7 +160,7 @@ func (a *app) bbSubmit(ctx context.Context, c *burstbuffer.Controller, args []st
 	return strings.Join(asks, "\n"), err
 }
 
-func (a *app) bbProcess(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbProcess(ctx context.Context, _ *app, c *burstbuffer.Controller, args []string) (string, error) {
 	text, err := scriptOf(args[0])
 	if err != nil {
 		return "", err
@@ -172,7 +172,7 @@ func (a *app) bbProcess(ctx context.Context, c *burstbuffer.Controller, args []s
 	return strings.Join(asks, "\n"), err
 }
 
-func (a *app) bbSetup(_ context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbSetup(_ context.Context, _ *app, c *burstbuffer.Controller, args []string) (string, error) {
 	own, err := slurm.JobOf(func(name string) string {
 		return map[string]string{"SLURM_JOB_ID": args[0], "SLURM_JOB_UID": args[1], "SLURM_JOB_GID": args[2]}[name]
 	})
@@ -189,7 +189,7 @@ func (a *app) bbSetup(_ context.Context, c *burstbuffer.Controller, args []strin
 	return "", c.Setup(own, text)
 }
 
-func (a *app) bbIn(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbIn(ctx context.Context, a *app, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -200,7 +200,7 @@ func (a *app) bbIn(ctx context.Context, c *burstbuffer.Controller, args []string
 	return "", c.Outlive(ctx, job, outlives(a.env(outlivesKey)), c.In)
 }
 
-func (a *app) bbPaths(_ context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbPaths(_ context.Context, _ *app, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -213,7 +213,7 @@ func (a *app) bbPaths(_ context.Context, c *burstbuffer.Controller, args []strin
 	return "", os.WriteFile(args[2], []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
-func (a *app) bbBefore(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbBefore(ctx context.Context, a *app, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -247,11 +247,11 @@ func (a *app) runOf(args []string) string {
 }
 
 // bbAfter has nothing to do, and never fails: Slurm would bring nothing away then.
-func (a *app) bbAfter(context.Context, *burstbuffer.Controller, []string) (string, error) {
+func bbAfter(context.Context, *app, *burstbuffer.Controller, []string) (string, error) {
 	return "", nil
 }
 
-func (a *app) bbOut(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbOut(ctx context.Context, _ *app, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -265,7 +265,7 @@ func (a *app) bbOut(ctx context.Context, c *burstbuffer.Controller, args []strin
 	return "", c.Out(ctx, job, s)
 }
 
-func (a *app) bbTeardown(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+func bbTeardown(ctx context.Context, _ *app, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -274,11 +274,11 @@ func (a *app) bbTeardown(ctx context.Context, c *burstbuffer.Controller, args []
 }
 
 // bbPools is what Slurm asks for every 30 seconds: there are no pools.
-func (a *app) bbPools(ctx context.Context, c *burstbuffer.Controller, _ []string) (string, error) {
+func bbPools(ctx context.Context, _ *app, c *burstbuffer.Controller, _ []string) (string, error) {
 	return "", c.Keep(ctx)
 }
 
-func (a *app) bbStatus(ctx context.Context, c *burstbuffer.Controller, _ []string) (string, error) {
+func bbStatus(ctx context.Context, _ *app, c *burstbuffer.Controller, _ []string) (string, error) {
 	return c.Status(ctx)
 }
 
@@ -300,7 +300,7 @@ func scriptOf(name string) (text directive.Text, err error) {
 func (a *app) atController(name, short string, body func(*burstbuffer.Controller, uint32) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Example: "  datamove hook " + name, Args: cobra.ArbitraryArgs, DisableFlagParsing: true}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.begun = true
+		a.Begin()
 		if len(args) > 0 && args[0] == "--help" {
 			return cmd.Help()
 		}

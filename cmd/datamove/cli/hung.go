@@ -178,10 +178,16 @@ func (a *app) attended(ctx context.Context, command string, body func() error) e
 	}
 }
 
+// ShowHung has shows show the calls that have no answer, until it is called back.
+func (a *app) ShowHung(shows func(why string, once bool)) (back func()) {
+	a.showsHung.Store(&shows)
+	return func() { a.showsHung.Store(nil) }
+}
+
 // hangs is told of what a call that hangs is for, and whether that is new; "" is that none does.
 func (a *app) hangs(command string) func(why string, once bool) {
-	if w := a.watched.Load(); w != nil {
-		return w.hangs
+	if shows := a.showsHung.Load(); shows != nil {
+		return *shows
 	}
 	return func(why string, once bool) {
 		if once && !a.quiet {

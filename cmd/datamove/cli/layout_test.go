@@ -5,15 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/must"
@@ -165,7 +161,7 @@ func TestLayoutAdviseCommand(t *testing.T) {
 	// The command that is printed says what is advised.
 	for _, use := range lustre.Uses {
 		args := []string{"layout", "advise", "--use", string(use), "--writers", "200", "--pool", "flash", "-o", "json", root}
-		var v adviceView
+		var v adviceJSON
 		must.Do(t, json.Unmarshal([]byte(run(args...).out), &v))
 		words := strings.Fields(v.Commands[0])
 		run(words[1:]...).wants(t, 0)
@@ -219,24 +215,4 @@ func created(t *testing.T, name string) string {
 	t.Helper()
 	must.Do(t, os.WriteFile(name, nil, 0o666))
 	return name
-}
-
-func TestShellWord(t *testing.T) {
-	for text, want := range map[string]string{"/a/b-1.tar": "/a/b-1.tar", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(rm)": "'$(rm)'", "*": "'*'"} {
-		if got := shellWord(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
-// TestKindly: what a kernel says has the exit code that a shell is promised.
-func TestKindly(t *testing.T) {
-	for err, want := range map[error]int{
-		unix.ENOSPC: 7, unix.EDQUOT: 7, unix.EEXIST: 5, unix.EBUSY: 5, unix.EPERM: 4, unix.EACCES: 4, unix.ENOENT: 3, unix.EOPNOTSUPP: 1, unix.ENOSYS: 1,
-		unix.ETIMEDOUT: 10, unix.ESHUTDOWN: 8, fs.ErrInvalid: 2, unix.EIO: 1, lustre.ErrNotApplied: 1,
-	} {
-		if got := exitCode(kindly(fmt.Errorf("layout of /lustre: %w", err))); got != want {
-			t.Errorf("%v: exit %d, want %d", err, got, want)
-		}
-	}
 }

@@ -251,3 +251,5 @@ func (a *app) tellDoubts(reasons []lustre.Reason) {
 		}
 	}
 }
+
+const schemaAdvice = "datamove.advice/v1"

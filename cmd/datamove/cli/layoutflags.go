@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +13,8 @@ import (
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
+
+	"github.com/spf13/cobra"
 )
 
 // overWord stands before the count of stripes of a file that may have several on one OST.
@@ -244,4 +249,28 @@ func (w *layoutWords) layout() (lustre.Layout, error) {
 		}
 	}
 	return l, nil
+}
+
+// completePools completes names of pools of the file system that is named, or that we are on.
+func (a *app) completePools() cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		path := "."
+		if len(args) > 0 {
+			path = args[0]
+		}
+		c, err := question(ctx, a, path, func(ctx context.Context, m *mounted) (lustre.Cluster, error) {
+			if m.Layout == nil {
+				return lustre.Cluster{}, nil
+			}
+			return m.Layout.Cluster(ctx, m.fd)
+		})
+		for _, pool := range slices.Sorted(maps.Keys(c.Pools)) {
+			if err == nil && strings.HasPrefix(pool, begun) && len(words) < mostWords {
+				words = append(words, shown(pool))
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -50,18 +50,6 @@ func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
 	return errors.Join(failed, err)
 }
 
-// eachPath asks about each path. Those that have no answer do not keep the others from theirs.
-func eachPath[T any](ctx context.Context, a *app, paths []string, ask func(context.Context, *mounted) (T, error)) (answers []T, failed error) {
-	all, errs := make([]T, len(paths)), make([]error, len(paths))
-	inParallel(len(paths), func(i int) { all[i], errs[i] = question(ctx, a, paths[i], ask) })
-	for i, answer := range all {
-		if errs[i] == nil {
-			answers = append(answers, answer)
-		}
-	}
-	return answers, errors.Join(errs...)
-}
-
 // layoutView is the layout of one path, as JSON.
 type layoutView struct {
 	Schema     string        `json:"schema"`
@@ -265,3 +253,5 @@ func (r stripesRow) notes() (notes []string) {
 	}
 	return append(notes, slices.DeleteFunc(r.c.Flags.Names(), func(name string) bool { return name == "init" })...)
 }
+
+const schemaLayout = "datamove.layout/v1"

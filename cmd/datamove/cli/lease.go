@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ func (a *app) leaseDrop() *cobra.Command {
 		Short:             "End leases; one that has ended is no error",
 		Example:           "  datamove lease list --holder slurm:4711 -o name | xargs datamove lease drop",
 		Args:              some("the id of a lease, or several; datamove lease list has them"),
-		ValidArgsFunction: a.completeLeases,
+		ValidArgsFunction: a.completeLeases(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
 		return a.ask(ctx, listLeases, func(c *api.Client) error {
@@ -118,4 +119,12 @@ type leaseView struct {
 func viewLease(l *pb.Lease) leaseView {
 	return leaseView{schemaLease, l.GetId(), l.GetDataset(), l.GetDigest(), l.GetTier(), l.GetNode(), l.GetLocation(), l.GetHolder(),
 		l.GetOwner().GetName(), l.GetOwner().GetUid(), stamp(l.GetCreateTime()), stamp(l.GetExpireTime()), l.GetLabels()}
+}
+
+const schemaLease = "datamove.lease/v1"
+
+func (a *app) completeLeases() cobra.CompletionFunc {
+	return completeWith(a, func(ctx context.Context, c *api.Client) iter.Seq2[*pb.Lease, error] {
+		return c.Leases(ctx, &pb.ListLeasesRequest{})
+	}, func(l *pb.Lease) (string, string) { return l.GetId(), l.GetHolder() + ", " + l.GetDataset() })
 }

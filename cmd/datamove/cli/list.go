@@ -170,3 +170,16 @@ func writeOne(w io.Writer, f format, v any) error {
 	out.JSON(v)
 	return out.Flush()
 }
+
+// one does something with one item after the other, until there is an error.
+func one[T any](items iter.Seq2[T, error], do func(T) error) error {
+	for item, err := range items {
+		if err == nil {
+			err = do(item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

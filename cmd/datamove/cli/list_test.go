@@ -204,6 +204,7 @@ func TestNothingThere(t *testing.T) {
 
 // TestFilters shows what listings ask for.
 func TestFilters(t *testing.T) {
+	living := []pb.TaskState{pb.TaskState_TASK_STATE_QUEUED, pb.TaskState_TASK_STATE_RUNNING, pb.TaskState_TASK_STATE_PAUSED}
 	s, u := furnished(t)
 	for _, row := range []struct {
 		args string
@@ -278,7 +279,7 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 	out, _ := u.wants(0, "task", "show", "-o", "json", "task0000000000000003")
-	var v taskView
+	var v taskJSON
 	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Why != bad || string(v.Report.Failures[0].Name64) != bad+"\xff" {
 		t.Errorf("JSON keeps what was said: %q, %q, %v", v.Why, v.Report.Failures[0].Name64, err)
 	}
@@ -365,19 +366,5 @@ func TestBackup(t *testing.T) {
 	left, err := filepath.Glob(file + "*")
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
-	}
-}
-
-// TestReachesText: an agent that lacks tiers is listed with them.
-func TestReachesText(t *testing.T) {
-	for want, g := range map[string]*pb.Agent{
-		"":                         {},
-		"cold, hot":                {Reaches: []string{"cold", "hot"}},
-		"cold; lacks hot, warm":    {Reaches: []string{"cold"}, Lacks: []string{"hot", "warm"}},
-		"no tier: lacks hot, warm": {Lacks: []string{"hot", "warm"}},
-	} {
-		if got := reachesText(g); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

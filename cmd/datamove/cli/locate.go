@@ -2,32 +2,7 @@ package cli
 
 import (
 	"strings"
-
-	"github.com/spf13/cobra"
-
-	"datamove.dev/mover"
-	"datamove.dev/mover/units"
 )
-
-// exactly is the check of a command's arguments.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return mover.Misusef("want %s; found %s", what, units.Plural(int64(len(args)), "argument", "arguments"))
-		}
-		return nil
-	}
-}
-
-// some is the check of a command that takes one thing or more.
-func some(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return mover.Misusef("want %s", what)
-		}
-		return nil
-	}
-}
 
 // ends sets where a task comes from and where it goes.
 func (t *task) ends(source, target string) (err error) {

@@ -57,7 +57,7 @@ func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "ls [flags] LOCATION",
 		Short:             "List what is in a folder or below a prefix",
-		ValidArgsFunction: a.completeLocations,
+		ValidArgsFunction: a.completeLocations(),
 		Long: `Ls lists one level, or with -r everything below. Entries come in byte order of
 their names and are printed as they are found. A name that a terminal would not
 show as it is, is printed in quotes; --null prints names as they are.`,
@@ -170,3 +170,5 @@ func tableLine(e mover.Entry) string {
 	}
 	return fmt.Sprintf("%-8s %-4s %10s  %-19s  %s", e.Kind, mode, bytes, when, name)
 }
+
+const schemaEntry = "datamove.entry/v1"

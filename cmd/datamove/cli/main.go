@@ -34,9 +34,9 @@ const (
 // holds it back from all others: it runs only the goroutine of Main, which asks no file system (attended).
 func init() { runtime.LockOSThread() }
 
-// Main is the whole command in its process: it takes os.Args, and returns the exit code.
+// mainOf is the whole command in its process: it takes os.Args, and returns the exit code.
 // release is the version that the linker set, or "".
-func Main(release string) (code int) {
+func mainOf(release string, p Program) (code int) {
 	version = release
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(heapGrowth)
@@ -55,7 +55,7 @@ func Main(release string) (code int) {
 	if first == nil {
 		a.apart = apart
 	}
-	code = exitCode(a.run(ctx, os.Args[1:]))
+	code = exitCode(a.Run(ctx, p, os.Args[1:]))
 	if first != nil {
 		part(first, code)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/mover/remedy"
 )
 
 // TestMeant: a word that is none ends with 2, and what was probably meant stands behind "try:".
@@ -123,6 +125,31 @@ func TestAnswersAreTrue(t *testing.T) {
 				if option, is := strings.CutPrefix(strings.TrimRight(w, ",;:"), "--"); is && cmd.Flags().Lookup(option) == nil {
 					t.Errorf("%s has no %s: %s", cmd.CommandPath(), w, answer)
 				}
+			}
+		}
+	}
+}
+
+// TestAdviceCanBeTaken: an option that is advised after an error belongs to commands that the advice names, since any command may have failed.
+func TestAdviceCanBeTaken(t *testing.T) {
+	root := (&app{}).root()
+	for _, try := range remedy.All() {
+		for _, word := range strings.FieldsFunc(try, func(r rune) bool { return strings.ContainsRune(" ,;:()=", r) }) {
+			option, is := strings.CutPrefix(word, "--")
+			if !is {
+				continue
+			}
+			named := 0
+			for _, cmd := range root.Commands() {
+				if !slices.Contains(strings.Fields(strings.ReplaceAll(try, ",", "")), cmd.Name()) {
+					continue
+				}
+				if named++; cmd.Flags().Lookup(option) == nil {
+					t.Errorf("%s has no --%s: %s", cmd.Name(), option, try)
+				}
+			}
+			if named == 0 {
+				t.Errorf("whose --%s it is says nothing: %s", option, try)
 			}
 		}
 	}

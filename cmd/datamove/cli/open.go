@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"datamove.dev/lustre/fshints"
@@ -89,4 +90,13 @@ func (a *app) bucket(l location.Location) (s3.Options, error) {
 		return s3.Options{}, err
 	}
 	return backend.Resolver{Tiers: conf.Tiers}.Bucket(l)
+}
+
+// absolute reads a location and leaves to a service what is in it.
+func absolute(arg string) (location.Location, error) {
+	l, err := location.Parse(arg)
+	if err == nil && l.IsPath() {
+		l.Path, err = filepath.Abs(l.Path)
+	}
+	return l, err
 }

@@ -29,7 +29,7 @@ const outlivesKey = "DATAMOVE_OUTLIVES"
 func outlived(ctx context.Context, run string) error {
 	ends, end, err := os.Pipe()
 	if err != nil {
-		return errNotApart
+		return ErrNotApart
 	}
 	defer end.Close() // as late as this process ends
 	second := exec.Command("/proc/self/exe")
@@ -44,7 +44,7 @@ func outlived(ctx context.Context, run string) error {
 		_ = f.Close() // it is the other's
 	}
 	if err != nil {
-		return errNotApart // without /proc, or out of processes
+		return ErrNotApart // without /proc, or out of processes
 	}
 	over := make(chan error, 1)
 	go func() { over <- second.Wait() }()

@@ -35,7 +35,7 @@ func formatVar(flags *pflag.FlagSet, dst *format, allowed ...format) {
 		c.choices = append(c.choices, choice[format]{string(f), f})
 	}
 	*dst = allowed[0]
-	flags.VarP(c, "output", "o", "print as `FORMAT`: "+strings.Join(c.words(), ", "))
+	flags.VarP(c, "output", "o", "print as `FORMAT`: "+strings.Join(c.Words(), ", "))
 }
 
 // writeObject writes one value as JSON or YAML. The keys of YAML are those of
@@ -175,4 +175,11 @@ func viewName(name string) nameView {
 		return nameView{Name: name}
 	}
 	return nameView{Name: strings.ToValidUTF8(name, "�"), Name64: []byte(name)}
+}
+
+// note tells a person something beside what is printed.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.err, "note: %s\n", shown(fmt.Sprintf(format, args...)))
+	}
 }

@@ -165,3 +165,5 @@ type pinView struct {
 func viewPin(p *pb.PinInfo) pinView {
 	return pinView{schemaPin, p.GetDataset(), p.GetDigest(), p.GetTier(), stamp(p.GetUntil()), p.GetReason(), p.GetOwner().GetName(), p.GetOwner().GetUid()}
 }
+
+const schemaPin = "datamove.pin/v1"

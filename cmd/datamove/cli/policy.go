@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +17,9 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/tiering/policy"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -172,4 +176,36 @@ func (a *app) policySchemaCommand() *cobra.Command {
 		return err
 	})
 	return cmd
+}
+
+// completePolicies completes names of policies, of the service or else of the configuration; files may be meant, too.
+func (a *app) completePolicies() cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+		if address, err := a.service(); err != nil || address == "" {
+			for _, p := range a.policiesHere() {
+				if m := p.Policy.Metadata; strings.HasPrefix(string(m.Name), begun) {
+					words = append(words, cobra.CompletionWithDesc(string(m.Name), shown(m.Owner)))
+				}
+			}
+			return words, cobra.ShellCompDirectiveDefault
+		}
+		words, _ = completeWith(a, func(ctx context.Context, c *api.Client) iter.Seq2[*pb.Policy, error] {
+			answer, err := c.ListPolicies(ctx, &pb.ListPoliciesRequest{})
+			if err != nil {
+				return every[*pb.Policy](nil)
+			}
+			return every(answer.GetPolicies())
+		}, func(p *pb.Policy) (string, string) { return p.GetName(), p.GetOwner() })(cmd, args, begun)
+		return words, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// policiesHere are those of the configuration; none where they can not be read.
+func (a *app) policiesHere() []*policy.Program {
+	c, err := a.config()
+	if err != nil || c.Policies == "" {
+		return nil
+	}
+	programs, _ := policy.ReadDir(c.Policies, func(string) bool { return true })
+	return programs
 }

@@ -194,7 +194,7 @@ func (a *app) policyPlanCommand() *cobra.Command {
 	var items bool
 	cmd := &cobra.Command{
 		Use:               "plan [flags] POLICY|FILE",
-		ValidArgsFunction: a.completePolicies,
+		ValidArgsFunction: a.completePolicies(),
 		Short:             "Say what a policy would do now",
 		Long: `Plan asks the catalog of the service what the policy would do, and changes nothing: what it
 says can be looked at for a week, and done with datamove policy run --plan ID. The policy is one
@@ -361,7 +361,7 @@ func (a *app) policySimulateCommand() *cobra.Command {
 	var days int32
 	cmd := &cobra.Command{
 		Use:               "simulate [flags] POLICY|FILE",
-		ValidArgsFunction: a.completePolicies,
+		ValidArgsFunction: a.completePolicies(),
 		Short:             "Say what a policy would do in the days to come",
 		Long: `Simulate asks the catalog what each run of the policy would do by its schedule, if nothing
 else happens to the files, and what was done by a run is not done by a later one. It changes
@@ -426,3 +426,11 @@ type simulatedView struct {
 	Removes amountView `json:"removes"`
 	Rules   []planRule `json:"rules"`
 }
+
+const schemaServed = "datamove.served-policy/v1"
+
+const schemaPlan = "datamove.plan/v1"
+
+const schemaPlanItem = "datamove.plan-item/v1"
+
+const schemaSimulated = "datamove.simulated/v1"

@@ -131,7 +131,7 @@ func (a *app) policyHistoryCommand() *cobra.Command {
 	req := &pb.ListRunsRequest{}
 	cmd := &cobra.Command{
 		Use:               "history [flags] [POLICY]",
-		ValidArgsFunction: a.completePolicies,
+		ValidArgsFunction: a.completePolicies(),
 		Short:             "List runs of policies, the newest first",
 		Example:           `  datamove policy history to-archive`,
 		Args:              cobra.MaximumNArgs(1),
@@ -401,7 +401,7 @@ func (a *app) policyDiffCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:               "diff [flags] POLICY|FILE POLICY|FILE",
-		ValidArgsFunction: a.completePolicies,
+		ValidArgsFunction: a.completePolicies(),
 		Short:             "Say what two policies, or two versions of one, would do differently",
 		Long: `Diff plans both, and lists the files to which they would do different things. It ends with 0 when
 there are none, and with 6 when there are some.`,
@@ -480,3 +480,9 @@ var differingListing = listing[difference]{
 	view: func(d difference) any { return d },
 	name: func(d difference) string { return mover.Printable(d.Name) },
 }
+
+const schemaRun = "datamove.run/v1"
+
+const schemaExplained = "datamove.explained/v1"
+
+const schemaDifference = "datamove.difference/v1"

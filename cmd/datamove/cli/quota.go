@@ -338,3 +338,5 @@ func countKnown(n int64) string {
 	}
 	return units.Count(n)
 }
+
+const schemaQuota = "datamove.quota/v1"

@@ -48,7 +48,7 @@ func TestQuotaCommands(t *testing.T) {
 		`^  lab-OST0000 +3.00 TiB +2.00 TiB .* over its share$`,
 		`^  pool flash +5.00 GiB +5.00 GiB .* full: nothing more goes to its OSTs$`, `^  pool disk +1.00 GiB +6.00 GiB`)
 	run("quota", "show", "-o", "wide", dir).wants(t, 0, `^  lab-OST0001 +1.00 TiB +2.00 TiB`)
-	var v []quotaView
+	var v []quotaJSON
 	must.Do(t, json.Unmarshal([]byte(run("quota", "show", "-o", "json", dir).out), &v))
 	if len(v) != 1 || *v[0].LeftBytes != 6<<40 || *v[0].LeftFiles != 0 || !v[0].Targets[0].Over || v[0].Targets[1].Over || !v[0].Targets[2].Over || v[0].Targets[3].Over || !v[0].Targets[3].Pool || v[0].FilesUntil == nil || v[0].BytesUntil != nil {
 		t.Errorf("%+v", v)

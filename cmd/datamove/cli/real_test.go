@@ -74,11 +74,11 @@ func TestLayoutOnLustre(t *testing.T) {
 
 	// What is advised can be set, and reads back as what was advised.
 	for _, use := range lustre.Uses {
-		var v adviceView
+		var v adviceJSON
 		s := run("layout", "advise", "--use", string(use), "--writers", "100", "-o", "json", dir)
 		must.Do(t, json.Unmarshal([]byte(s.out), &v))
 		run(strings.Fields(v.Commands[0])[1:]...).wants(t, 0)
-		var got []layoutView
+		var got []layoutJSON
 		must.Do(t, json.Unmarshal([]byte(run("layout", "show", "-o", "json", dir).out), &got))
 		if d := lustre.Same(&v.Layout, &got[0].Layout, 0); d != "" {
 			t.Errorf("%s: %s", use, d)

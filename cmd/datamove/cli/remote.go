@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"path/filepath"
 
 	"google.golang.org/protobuf/proto"
 
@@ -51,15 +50,6 @@ func (t *task) locate(arg string) (location.Location, error) {
 	return l, err
 }
 
-// absolute reads a location and leaves to a service what is in it.
-func absolute(arg string) (location.Location, error) {
-	l, err := location.Parse(arg)
-	if err == nil && l.IsPath() {
-		l.Path, err = filepath.Abs(l.Path)
-	}
-	return l, err
-}
-
 // runThere has the service do the task.
 func (t *task) runRemote(ctx context.Context) error {
 	rules, names, err := t.filter.list(t.app.in)
@@ -93,9 +83,6 @@ func (t *task) submit(ctx context.Context, spec *pb.TaskSpec) error {
 	return adviseAsked(err, listTiers)
 }
 
-// inSeveral is what to do about a request that is larger than a service takes.
-const inSeveral = "several lists, one after the other, or --service none, to do it in this process"
-
 // fits finds what can not be said to a service: it has to be text, and not too long.
 func fits(spec *pb.TaskSpec) error {
 	if _, err := proto.Marshal(spec); err != nil {
@@ -107,7 +94,7 @@ func fits(spec *pb.TaskSpec) error {
 // begin has the service begin a task, and follows it unless it is detached. Whether
 // it has begun is known also when ^C comes in between: the key is asked for again.
 func (t *task) begin(ctx context.Context, c *api.Client, call func(ctx context.Context, key string) (*pb.Task, error)) error {
-	defer t.app.stops.guards()()
+	defer t.app.HoldEnd()()
 	key := rand.Text()
 	t.key = key
 	begun, err := call(ctx, key)

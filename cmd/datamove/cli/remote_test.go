@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -47,8 +46,8 @@ func TestCopyThere(t *testing.T) {
 	}
 
 	out, _ = u.wants(0, "copy", "-o", "json", "/a", "archive:b")
-	var v reportView
-	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Schema != schemaReport || v.Task != "task0000000000000003" || v.Files != 2 || v.Source != "/a" || v.Target != "archive:b" {
+	var v reportJSON
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Schema != "datamove.report/v1" || v.Task != "task0000000000000003" || v.Files != 2 || v.Source != "/a" || v.Target != "archive:b" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	out, _ = u.wants(0, "copy", "-o", "yaml", "/a", "archive:b")
@@ -222,23 +221,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestCodesAgree compares what the service says with what this process would.
-func TestCodesAgree(t *testing.T) {
-	for _, kind := range append(mover.Kinds(), errors.New("?")) {
-		if got, want := convert.ExitCode(mover.KindName(kind), 0), exitCode(kind); got != want {
-			t.Errorf("%v: the service says %d, and we %d", kind, got, want)
-		}
-		if got, want := convert.ExitCode(mover.KindName(kind), 1), exitCode(&partial{failed: 1, err: kind}); got != want {
-			t.Errorf("an item %v: the service says %d, and we %d", kind, got, want)
-		}
-	}
-	for _, c := range append(codes, translation{code: 42}, translation{code: exitPartial}) {
-		if graver(0, c.code) != c.code || graver(c.code, 0) != c.code {
-			t.Errorf("%d has no gravity", c.code)
-		}
-	}
-}
-
 // TestLive shows what a person is told while the task goes on.
 func TestLive(t *testing.T) {
 	s := newFake(t)
@@ -264,37 +246,6 @@ func TestLive(t *testing.T) {
 		}()
 	}
 	u.wants(0, "copy", "/a", "/b")
-}
-
-// TestQueuedForNothing: what a task waits for that no agent takes is said by itself, once, and what the task says is said before it.
-func TestQueuedForNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var screen strings.Builder
-		w := &watcher{task: &task{command: "copy"}, screen: &screen}
-		queuedTask := &pb.Task{State: pb.TaskState_TASK_STATE_QUEUED}
-		ctx, stop := context.WithCancel(t.Context())
-		var asking sync.WaitGroup
-		asking.Go(func() {
-			w.asks(ctx, func() (*pb.Explanation, error) {
-				return &pb.Explanation{Text: "only n9 can do it, which is not an agent of this service", Advice: "have it join"}, nil
-			})
-		})
-		w.hear(queuedTask)
-		time.Sleep(3 * turnTime)
-		synctest.Wait()
-		queuedTask.Why = "task x writes to the same place"
-		w.hear(queuedTask)
-		time.Sleep(3 * turnTime)
-		synctest.Wait()
-		w.hear(&pb.Task{State: pb.TaskState_TASK_STATE_RUNNING})
-		time.Sleep(3 * turnTime)
-		stop()
-		asking.Wait()
-		want := "datamove: copy: queued: only n9 can do it, which is not an agent of this service; try: have it join\ndatamove: copy: queued: task x writes to the same place\n"
-		if got := screen.String(); got != want {
-			t.Errorf("it says %q, want %q", got, want)
-		}
-	})
 }
 
 // TestRestart waits over a restart of the service.

@@ -182,3 +182,5 @@ func (s *datasetShown) table(a *app) error {
 	}
 	return nil
 }
+
+const schemaReplica = "datamove.replica/v1"

@@ -13,55 +13,7 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// The schemas of what is printed as JSON. A change that breaks readers gets
-// another number.
-const (
-	schemaReport = "datamove.report/v1"
-	schemaItem   = "datamove.item/v1"
-	schemaAction = "datamove.action/v1"
-	schemaEntry  = "datamove.entry/v1"
-	schemaUsage  = "datamove.usage/v1"
-
-	schemaTask        = "datamove.task/v1"
-	schemaExplanation = "datamove.explanation/v1"
-	schemaDataset     = "datamove.dataset/v1"
-	schemaReplica     = "datamove.replica/v1"
-	schemaStage       = "datamove.stage/v1"
-	schemaLease       = "datamove.lease/v1"
-	schemaPin         = "datamove.pin/v1"
-	schemaTier        = "datamove.tier/v1"
-	schemaAgent       = "datamove.agent/v1"
-	schemaToken       = "datamove.token/v1"
-	schemaForgotten   = "datamove.forgotten/v1"
-	schemaFile        = "datamove.file/v1"
-	schemaScan        = "datamove.scan/v1"
-	schemaHeld        = "datamove.held/v1"
-	schemaServed      = "datamove.served-policy/v1"
-	schemaPlan        = "datamove.plan/v1"
-	schemaPlanItem    = "datamove.plan-item/v1"
-	schemaSimulated   = "datamove.simulated/v1"
-	schemaRun         = "datamove.run/v1"
-	schemaExplained   = "datamove.explained/v1"
-	schemaDifference  = "datamove.difference/v1"
-	schemaMoved       = "datamove.moved/v1"
-	schemaShare       = "datamove.share/v1"
-	schemaService     = "datamove.service/v1"
-	schemaReload      = "datamove.reload/v1"
-	schemaLayout      = "datamove.layout/v1"
-	schemaRecall      = "datamove.recall/v1"
-	schemaAdvice      = "datamove.advice/v1"
-	schemaQuota       = "datamove.quota/v1"
-
-	schemaEstimate = "datamove.burst-estimate/v1"
-	schemaBurst    = "datamove.burst/v1"
-	schemaAccount  = "datamove.account/v1"
-	schemaVerdict  = "datamove.burst-verdict/v1"
-
-	schemaCheckpoint       = "datamove.checkpoint/v1"
-	schemaCheckpointEvent  = "datamove.checkpoint-event/v1"
-	schemaCheckpointNotice = "datamove.checkpoint-notice/v1"
-	schemaRetention        = "datamove.retention/v1"
-)
+const schemaReport = "datamove.report/v1"
 
 // reportView is a task's end as JSON.
 type reportView struct {

@@ -26,7 +26,7 @@ func (a *app) rmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "rm [flags] LOCATION",
 		Short:             "Remove a file, or with -r a folder or prefix",
-		ValidArgsFunction: a.completeLocations,
+		ValidArgsFunction: a.completeLocations(),
 		Long: `Rm counts what it would remove, asks, and then removes no more than it counted.
 Without a terminal it needs --yes. A whole bucket or tier, and somebody's home, are
 removed only with --root as well; / and what holds your home or the working

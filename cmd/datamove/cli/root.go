@@ -7,6 +7,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// program is the tree of commands, and the answers to what is not in it.
+func program() Program {
+	return Program{Commands: func(a *app) *cobra.Command { return a.root() }, Meant: meant}
+}
+
+// Main is the whole command in its process: it takes os.Args, and returns the exit code.
+// release is the version that the linker set, or "".
+func Main(release string) int { return mainOf(release, program()) }
+
+// run does the command with these arguments. What went wrong has been told to a.err when it returns.
+func (a *app) run(ctx context.Context, args []string) error { return a.Run(ctx, program(), args) }
+
 // root makes the tree of commands.
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{

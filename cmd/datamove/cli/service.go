@@ -190,3 +190,7 @@ func receive(ctx context.Context, c *api.Client, w io.Writer) (n int64, err erro
 	}
 	return n, err
 }
+
+const schemaService = "datamove.service/v1"
+
+const schemaReload = "datamove.reload/v1"

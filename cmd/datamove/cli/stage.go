@@ -240,3 +240,5 @@ func onNode(node string) string {
 	}
 	return " of " + shown(node)
 }
+
+const schemaStage = "datamove.stage/v1"

@@ -181,3 +181,5 @@ func (p *inPlace) shows() *bringing {
 	}).Stop
 	return b
 }
+
+const schemaRecall = "datamove.recall/v1"

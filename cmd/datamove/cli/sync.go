@@ -34,7 +34,7 @@ this run leaves it alone. A later run replaces what an earlier one kept.
   datamove sync --delete --backup-dir s3://archive/old /data s3://archive/data`,
 		Args: exactly(2, "SRC and DST"),
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		t.request.Delete = t.request.Delete || t.request.DeleteFirst
 		if t.request.MaxDelete.Set && !t.request.Delete {

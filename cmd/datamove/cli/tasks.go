@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,15 +14,6 @@ import (
 	tasks "datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
-)
-
-// The commands that list what others ask for.
-const (
-	listTasks    = "datamove task list --all"
-	listDatasets = "datamove dataset list"
-	listTiers    = "datamove tier list"
-	listAgents   = "datamove agent list"
-	listLeases   = "datamove lease list"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -198,7 +190,7 @@ func (a *app) taskChange(verb, short, long string, call func(context.Context, *a
 		Long:              short + ".\n\n" + long,
 		Example:           "  datamove task " + verb + " 06c8fk2rjq7m1x0v4d5e",
 		Args:              someIDs,
-		ValidArgsFunction: a.completeTasks,
+		ValidArgsFunction: a.completeTasks(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
 		return a.ask(ctx, listTasks, func(c *api.Client) error {
@@ -222,3 +214,9 @@ var changesListing = listing[*pb.Task]{
 
 // someIDs wants one task or more.
 var someIDs = some("the id of a task, or several; datamove task list has them")
+
+func (a *app) completeTasks() cobra.CompletionFunc {
+	return completeWith(a, func(ctx context.Context, c *api.Client) iter.Seq2[*pb.Task, error] {
+		return c.Tasks(ctx, &pb.ListTasksRequest{PageSize: mostWords, Brief: true})
+	}, func(t *pb.Task) (string, string) { return t.GetId(), stateWord(t.GetState()) + ": " + what(t) })
+}

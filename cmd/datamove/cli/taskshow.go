@@ -26,7 +26,7 @@ func (a *app) taskShow() *cobra.Command {
 		Short:             "Print all that is known of tasks",
 		Example:           "  datamove task show 06c8fk2rjq7m1x0v4d5e",
 		Args:              someIDs,
-		ValidArgsFunction: a.completeTasks,
+		ValidArgsFunction: a.completeTasks(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
 		return a.ask(ctx, listTasks, func(c *api.Client) error {
@@ -54,19 +54,6 @@ func getTasks(ctx context.Context, c *api.Client, ids []string) iter.Seq2[*pb.Ta
 			}
 		}
 	}
-}
-
-// one does something with one item after the other, until there is an error.
-func one[T any](items iter.Seq2[T, error], do func(T) error) error {
-	for item, err := range items {
-		if err == nil {
-			err = do(item)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // printTask tells a person all of a task.
@@ -206,7 +193,7 @@ func (a *app) taskWhy() *cobra.Command {
 person; one sentence about it; the figures behind it; and what could be done.`,
 		Example:           "  datamove task why 06c8fk2rjq7m1x0v4d5e",
 		Args:              exactly(1, "the id of one task"),
-		ValidArgsFunction: a.completeTasks,
+		ValidArgsFunction: a.completeTasks(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.ask(ctx, listTasks, func(c *api.Client) error {
@@ -246,3 +233,5 @@ func (v *explanationView) table(w io.Writer) error {
 	}
 	return nil
 }
+
+const schemaExplanation = "datamove.explanation/v1"

@@ -153,3 +153,5 @@ func viewProgress(p *pb.Progress) *progressView {
 	}
 	return v
 }
+
+const schemaTask = "datamove.task/v1"

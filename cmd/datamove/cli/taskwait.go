@@ -27,7 +27,7 @@ when one of them has not ended by then; the tasks go on.`,
 		Example: `  datamove task wait 06c8fk2rjq7m1x0v4d5e
   id=$(datamove copy --detach /data archive:data) && datamove task wait --timeout 1h $id`,
 		Args:              someIDs,
-		ValidArgsFunction: a.completeTasks,
+		ValidArgsFunction: a.completeTasks(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
 		return a.ask(ctx, listTasks, func(c *api.Client) error {

@@ -23,7 +23,7 @@ that the service tells is a line. ^C ends the watching, and not the task. The ex
 code is 0 however the task has ended; datamove task wait ends as the task did.`,
 		Example:           "  datamove task watch 06c8fk2rjq7m1x0v4d5e",
 		Args:              exactly(1, "the id of one task"),
-		ValidArgsFunction: a.completeTasks,
+		ValidArgsFunction: a.completeTasks(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.ask(ctx, listTasks, func(c *api.Client) error {

@@ -54,7 +54,7 @@ func (a *app) tierLook(verb, short string, there, here listing[tierRow], look fu
 		Short:             short,
 		Example:           "  datamove tier " + verb,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeTiers,
+		ValidArgsFunction: a.completeTiers(),
 	}
 	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		name := ""
@@ -282,3 +282,5 @@ func viewTier(t tierRow) tierView {
 	}
 	return v
 }
+
+const schemaTier = "datamove.tier/v1"

@@ -26,7 +26,7 @@ the action catalog.scan. Of a node-local tier each node has its own catalog.`,
 		Example: `  datamove tier scan project
   datamove tier scan --node n17 scratch`,
 		Args:              exactly(1, "one tier"),
-		ValidArgsFunction: a.completeTiers,
+		ValidArgsFunction: a.completeTiers(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.ask(ctx, listTiers, func(c *api.Client) error {
@@ -59,39 +59,6 @@ func scannedName(spec *pb.TaskSpec) string {
 	return name
 }
 
-// scanThere has a service scan a tier, and waits for the end, unless it is detached.
-func (a *app) scanThere(ctx context.Context, c *api.Client, command, tier, node string, detach bool) ([]*pb.Task, error) {
-	answer, err := c.ScanTier(ctx, &pb.ScanTierRequest{Tier: tier, Node: node})
-	if err != nil {
-		return nil, err
-	}
-	tasks := answer.GetTasks()
-	for i, t := range tasks {
-		if detach {
-			if _, err := fmt.Fprintln(a.out, shown(t.GetId())); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		told := time.Now()
-		last, err := c.Wait(ctx, t.GetId(), func(now *pb.Task) {
-			if a.quiet || time.Since(told) < scanTold || now.GetWhy() == "" {
-				return
-			}
-			told = time.Now()
-			fmt.Fprintf(a.err, "datamove: %s: %s: %s\n", command, stateWord(now.GetState()), shown(now.GetWhy()))
-		})
-		if err != nil {
-			return nil, advise(err, "datamove task wait "+shown(t.GetId())+": the scan goes on")
-		}
-		if err := endOf(last); err != nil {
-			return nil, err
-		}
-		tasks[i] = last
-	}
-	return tasks, nil
-}
-
 func (a *app) tierScans() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
@@ -99,7 +66,7 @@ func (a *app) tierScans() *cobra.Command {
 		Short:             "See how old the catalog of each tier is",
 		Example:           `  datamove tier scans project`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeTiers,
+		ValidArgsFunction: a.completeTiers(),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		req := &pb.ListScansRequest{}
@@ -200,3 +167,5 @@ func viewScan(s *pb.Scan) scanView {
 	}
 	return v
 }
+
+const schemaScan = "datamove.scan/v1"

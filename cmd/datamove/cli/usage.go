@@ -257,3 +257,9 @@ func viewUsage(u *pb.Usage) movedView {
 	}
 	return v
 }
+
+const schemaHeld = "datamove.held/v1"
+
+const schemaMoved = "datamove.moved/v1"
+
+const schemaShare = "datamove.share/v1"

@@ -41,7 +41,7 @@ process also where there is a service.
 			return exactly(2, "SRC and DST")(nil, args)
 		},
 	}
-	cmd.ValidArgsFunction = a.completeLocations
+	cmd.ValidArgsFunction = a.completeLocations()
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if writeTo != "" {
 			if err := alone(cmd, "write-manifest"); err != nil {

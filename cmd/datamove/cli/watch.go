@@ -149,3 +149,5 @@ func (w *watcher) sample() progress.Sample {
 	s.Slowest, s.SlowestFor = n.Slowest, n.SlowestSince
 	return s
 }
+
+const schemaItem = "datamove.item/v1"

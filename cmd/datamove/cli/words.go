@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cmp"
+
 	pb "datamove.dev/api/datamove/v1"
 	tasks "datamove.dev/mover/task"
 	"datamove.dev/mover/units"
@@ -79,4 +80,32 @@ func bytesKnown(n int64) string {
 		return "-"
 	}
 	return units.Bytes(n)
+}
+
+// shellWord is text as one word of a shell.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=,+@%", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// shellLine is a command as a shell reads it.
+func shellLine(args ...string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = shellWord(arg)
+	}
+	return strings.Join(words, " ")
+}
+
+// age is how long ago a time in ns was.
+func age(made int64) string {
+	if made == 0 {
+		return "-"
+	}
+	return units.Duration(max(0, time.Since(time.Unix(0, made))).Truncate(time.Second))
 }
