@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"datamove.dev/cmd/datamove/manual"
@@ -215,6 +216,15 @@ func namesIn(err error) []string {
 		return namesIn(within)
 	}
 	return nil
+}
+
+// GlobalFlags adds the flags of all commands.
+func (a *app) GlobalFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&a.configFile, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
+	flags.Var(&a.serviceFlag, "service", "have the work done by the service at `ADDRESS`, unix:///path or tcp://host:port; none is this process; default $DATAMOVE_SERVICE, then the configuration")
+	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr from `LEVEL` on: debug, info, warn, error (default warn)")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "name every item")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
 }
 
 // config reads the configuration once.

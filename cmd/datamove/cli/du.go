@@ -45,7 +45,7 @@ its copy have the same count, whatever the disks make of them.`,
 			printUsage(out, f, v)
 		}
 		if f == formatJSON || f == formatYAML {
-			if err := writeObject(out.buf, f, views); err != nil {
+			if err := writeObject(out, f, views); err != nil {
 				return err
 			}
 		}

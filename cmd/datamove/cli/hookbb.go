@@ -127,7 +127,7 @@ func (a *app) controller() (*burstbuffer.Controller, error) {
 			return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this host")
 		},
 		Told: func(what string) { fmt.Fprintf(a.err, "datamove: hook: %s\n", shown(what)) },
-		Room: a.room, Comment: comment, Name: a.clusterName(),
+		Room: func(ctx context.Context, dir string) error { return a.room(ctx, dir) }, Comment: comment, Name: a.clusterName(),
 	}, nil
 }
 

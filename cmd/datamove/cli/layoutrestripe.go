@@ -96,9 +96,9 @@ func mirrored(l *lustre.Layout) bool {
 func (a *app) notRestriped(path string, err error) error {
 	switch {
 	case errors.Is(err, lustre.ErrInUse):
-		return advise(naming(path, &kinded{err, mover.ErrConflict}), "--block, which lets whoever has it open wait until it is done")
+		return advise(naming(path, withKind(err, mover.ErrConflict)), "--block, which lets whoever has it open wait until it is done")
 	case errors.Is(err, lustre.ErrChanged):
-		return naming(path, &kinded{err, mover.ErrChanged})
+		return naming(path, withKind(err, mover.ErrChanged))
 	case errors.Is(err, lustre.ErrReleased):
 		return advise(naming(path, err), "lfs hsm_restore "+shellWord(path)+", and this again")
 	}

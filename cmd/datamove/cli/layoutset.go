@@ -157,7 +157,7 @@ func (a *app) makeFile(ctx context.Context, path string, w *layoutWords, q *requ
 // notSet is why a layout was not set.
 func (a *app) notSet(path string, err error) error {
 	if errors.Is(err, unix.EINVAL) {
-		err = &kinded{err, mover.ErrUsage}
+		err = withKind(err, mover.ErrUsage)
 	}
 	if err = naming(path, kindly(err)); errors.Is(err, lustre.ErrNotApplied) {
 		return advise(err, "datamove layout show "+shellWord(path)+", for what is there; and whether the pool exists and the OSTs take new objects: datamove doctor "+shellWord(path))

@@ -81,7 +81,7 @@ func (p *printer[T]) item(item T) {
 // batch prints what is waiting: lists, one behind the other, are one list.
 func (p *printer[T]) batch() {
 	if len(p.yaml) > 0 && p.err == nil {
-		p.err = writeObject(p.out.buf, formatYAML, p.yaml)
+		p.err = writeObject(p.out, formatYAML, p.yaml)
 	}
 	p.yaml = p.yaml[:0]
 }

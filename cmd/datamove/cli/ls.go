@@ -144,7 +144,7 @@ func (p *entryPrinter) end() error {
 	case p.format == formatJSON:
 		p.out.Raw("]\n")
 	case p.format == formatYAML:
-		if err := writeObject(p.out.buf, formatYAML, append([]entryView{}, p.yaml...)); err != nil {
+		if err := writeObject(p.out, formatYAML, append([]entryView{}, p.yaml...)); err != nil {
 			return err
 		}
 	}

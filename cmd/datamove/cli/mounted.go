@@ -98,8 +98,11 @@ func kindly(err error) error {
 	if kind == nil || errors.Is(err, kind) {
 		return err
 	}
-	return &kinded{err, kind}
+	return withKind(err, kind)
 }
+
+// withKind is an error that has a kind beside its own, and prints without it.
+func withKind(err, kind error) error { return &kinded{err, kind} }
 
 // kinded is an error that has a kind, and prints without it.
 type kinded struct{ err, kind error }

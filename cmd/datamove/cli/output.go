@@ -118,6 +118,14 @@ func (l *lines) Raw(text string) {
 	l.write([]byte(text))
 }
 
+// Write implements io.Writer.
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(text)
+	return len(text), l.err
+}
+
 func (l *lines) write(text []byte) {
 	if l.err == nil {
 		_, l.err = l.buf.Write(text)

@@ -62,7 +62,7 @@ var quotaFormats = append([]format{formatTable, formatWide}, listFormats[1:]...)
 
 // showQuotas prints the quotas of paths; those that have none are told in the end.
 func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
-	views, failed := eachPath(ctx, a, paths, a.quotaOf)
+	views, failed := eachPath(ctx, a, paths, func(ctx context.Context, m *mounted) (*quotaView, error) { return a.quotaOf(ctx, m) })
 	var err error
 	switch {
 	case f != formatTable && f != formatWide:

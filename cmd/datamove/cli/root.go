@@ -49,12 +49,7 @@ tasks, datasets and agents to look at.`,
 		}
 		return cmd.Help()
 	})
-	flags := cmd.PersistentFlags()
-	flags.StringVar(&a.configFile, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
-	flags.Var(&a.serviceFlag, "service", "have the work done by the service at `ADDRESS`, unix:///path or tcp://host:port; none is this process; default $DATAMOVE_SERVICE, then the configuration")
-	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr from `LEVEL` on: debug, info, warn, error (default warn)")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "name every item")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
+	a.GlobalFlags(cmd.PersistentFlags())
 	cmd.SetHelpCommand(a.helpCommand())
 	helpWith(cmd)
 	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(), a.checkpointCommand(), a.burstCommand(),

@@ -89,7 +89,7 @@ func (t *task) finish(out *lines, r engine.Report, err error) error {
 	view := t.viewReport(r, err)
 	switch t.format {
 	case formatJSON, formatYAML:
-		if werr := writeObject(out.buf, t.format, view); werr != nil {
+		if werr := writeObject(out, t.format, view); werr != nil {
 			return werr
 		}
 	case formatJSONL:
@@ -97,7 +97,7 @@ func (t *task) finish(out *lines, r engine.Report, err error) error {
 		out.JSON(view)
 	case formatTable:
 		if !t.app.quiet && r.Elapsed > 0 { // 0: it did not begin
-			printSummary(out.buf, t.command, r)
+			printSummary(out, t.command, r)
 		}
 	}
 	if werr := out.Flush(); werr != nil {

@@ -32,7 +32,7 @@ that have a stripe there can not grow when it is full, however much is free else
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.tierLook("list", "List tiers", tiersListing, tiersListing, nil), a.tierLook("df", "Print how full tiers are", fullnessListing, roomListing, a.measure),
+	cmd.AddCommand(a.tierLook("list", "List tiers", tiersListing, tiersListing, nil), a.tierLook("df", "Print how full tiers are", fullnessListing, roomListing, func(ctx context.Context, dir string) (*room, error) { return a.measure(ctx, dir) }),
 		a.tierScan(), a.tierScans())
 	return cmd
 }
