@@ -30,7 +30,7 @@ const partTime = time.Second
 var ErrNotApart = errors.New("there is no second process")
 
 // Apart has a second process do this command. The error is ErrNotApart where this one is to do it.
-func (a *app) Apart(ctx context.Context) error {
+func (a *App) Apart(ctx context.Context) error {
 	if a.apart == nil {
 		return ErrNotApart
 	}
@@ -38,7 +38,7 @@ func (a *app) Apart(ctx context.Context) error {
 }
 
 // RunsApart reports whether this process may begin a second one.
-func (a *app) RunsApart() bool { return a.apart != nil }
+func (a *App) RunsApart() bool { return a.apart != nil }
 
 // apart does this command by a second process, with the same arguments and descriptors.
 func apart(ctx context.Context) error {
@@ -64,7 +64,7 @@ func apart(ctx context.Context) error {
 			over <- killed(second.Wait())
 			return
 		}
-		over <- exitOf(int(code[0]))
+		over <- ExitOf(int(code[0]))
 	}()
 	select {
 	case err := <-over:
@@ -79,15 +79,15 @@ func apart(ctx context.Context) error {
 	for _, next := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		select {
 		case err := <-over:
-			if end := (*ended)(nil); err == nil || errors.As(err, &end) {
+			if end := (*EndedError)(nil); err == nil || errors.As(err, &end) {
 				return err
 			}
-			return errInterrupted // it was killed
+			return ErrInterrupted // it was killed
 		case <-time.After(partTime):
 			_ = second.Process.Signal(next) // it may be gone
 		}
 	}
-	return errInterrupted
+	return ErrInterrupted
 }
 
 // killed is the error of a process that has not said how it ended.
@@ -95,18 +95,18 @@ func killed(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == unix.SIGPIPE {
-			return exitOf(128 + int(unix.SIGPIPE)) // as in a shell: there is no reader of the output
+			return ExitOf(128 + int(unix.SIGPIPE)) // as in a shell: there is no reader of the output
 		}
 	}
 	return fmt.Errorf("its process ended: %w", err)
 }
 
-// exitOf is the error of a process that ended so, and has told what is wrong.
-func exitOf(code int) error {
+// ExitOf is the error of a process that ended so, and has told what is wrong.
+func ExitOf(code int) error {
 	if code == 0 {
 		return nil
 	}
-	return &ended{code: code}
+	return &EndedError{Code: code}
 }
 
 // toFirst returns the pipe to the first process, in the second one; nil in others.

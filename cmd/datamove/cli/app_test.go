@@ -20,9 +20,9 @@ func TestLogLevels(t *testing.T) {
 		{true, "warn", "warn error"},
 		{false, "ERROR", "error"},
 	} {
-		a := app{quiet: row.quiet, logLevel: row.level}
+		a := App{Quiet: row.quiet, logLevel: row.level}
 		var out bytes.Buffer
-		log := must.Get(a.logger(&out))(t)
+		log := must.Get(a.Logger(&out))(t)
 		log.Info("info")
 		log.Warn("warn")
 		log.Error("error")

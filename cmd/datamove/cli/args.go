@@ -7,8 +7,8 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// exactly is the check of a command's arguments.
-func exactly(n int, what string) cobra.PositionalArgs {
+// Exactly is the check of a command's arguments.
+func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
 			return mover.Misusef("want %s; found %s", what, units.Plural(int64(len(args)), "argument", "arguments"))
@@ -17,8 +17,8 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// some is the check of a command that takes one thing or more.
-func some(what string) cobra.PositionalArgs {
+// AtLeastOne is the check of a command that takes one thing or more.
+func AtLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return mover.Misusef("want %s", what)

@@ -28,31 +28,31 @@ func (p *parsed[T]) Set(s string) error {
 	return nil
 }
 
-// parsedVar adds a flag that parse reads. The word in backquotes in help names its value.
-func parsedVar[T any](flags *pflag.FlagSet, dst *T, name string, parse func(string) (T, error), help string) {
+// ParsedVar adds a flag that parse reads. The word in backquotes in help names its value.
+func ParsedVar[T any](flags *pflag.FlagSet, dst *T, name string, parse func(string) (T, error), help string) {
 	flags.Var(&parsed[T]{dst: dst, parse: parse, kind: "value"}, name, help)
 }
 
-// choice is one word of a flag, and what it means.
-type choice[T any] struct {
-	word  string
-	value T
+// Choice is one word of a flag, and what it means.
+type Choice[T any] struct {
+	Word  string
+	Value T
 }
 
-// chosen is a flag that takes one of a few words.
-type chosen[T any] struct {
-	dst     *T
-	choices []choice[T]
-	text    string
+// Chosen is a flag that takes one of a few words.
+type Chosen[T any] struct {
+	Dst     *T
+	Choices []Choice[T]
+	Text    string // of the choice, as it was made; the default at first
 }
 
-func (c *chosen[T]) String() string { return c.text }
-func (c *chosen[T]) Type() string   { return "word" }
+func (c *Chosen[T]) String() string { return c.Text }
+func (c *Chosen[T]) Type() string   { return "word" }
 
-func (c *chosen[T]) Set(s string) error {
-	for _, one := range c.choices {
-		if one.word == s {
-			*c.dst, c.text = one.value, s
+func (c *Chosen[T]) Set(s string) error {
+	for _, one := range c.Choices {
+		if one.Word == s {
+			*c.Dst, c.Text = one.Value, s
 			return nil
 		}
 	}
@@ -60,16 +60,16 @@ func (c *chosen[T]) Set(s string) error {
 }
 
 // Words are what may be chosen.
-func (c *chosen[T]) Words() []string {
-	words := make([]string, len(c.choices))
-	for i, one := range c.choices {
-		words[i] = one.word
+func (c *Chosen[T]) Words() []string {
+	words := make([]string, len(c.Choices))
+	for i, one := range c.Choices {
+		words[i] = one.Word
 	}
 	return words
 }
 
-// parseJobs reads a number of calls in flight; 0 finds a good one.
-func parseJobs(s string) (int, error) {
+// ParseJobs reads a number of calls in flight; 0 finds a good one.
+func ParseJobs(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 4096 {
 		return 0, fmt.Errorf("want a number from 1 to 4096, or 0 to find a good one")

@@ -15,7 +15,7 @@ import (
 // TestAdviceForTheWay says what to do about a service that can not be called. Root is
 // never denied a socket, so the errors are made here.
 func TestAdviceForTheWay(t *testing.T) {
-	a := app{env: func(key string) string { return map[string]string{"DATAMOVE_IDENTITY": "/id.pem"}[key] }}
+	a := App{Env: func(key string) string { return map[string]string{"DATAMOVE_IDENTITY": "/id.pem"}[key] }}
 	for _, row := range []struct {
 		kind    error
 		address string
@@ -27,7 +27,7 @@ func TestAdviceForTheWay(t *testing.T) {
 		{mover.ErrUsage, "x", "--service unix:///run/datamove/datamoved.sock"},
 	} {
 		err := a.adviseDial(&mover.Error{Op: "reach", Place: row.address, Err: row.kind}, row.address, "the usual")
-		if got := remedy.About(err); got != row.want || exitCode(err) != exitCode(row.kind) {
+		if got := remedy.About(err); got != row.want || ExitCode(err) != ExitCode(row.kind) {
 			t.Errorf("%v at %s: %q", row.kind, row.address, got)
 		}
 	}

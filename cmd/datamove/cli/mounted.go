@@ -15,42 +15,42 @@ import (
 	"datamove.dev/mover/config"
 )
 
-// mounted is an open path, and the file system that it is on.
-type mounted struct {
+// Mounted is an open path, and the file system that it is on.
+type Mounted struct {
 	*lustre.System
-	path  string
-	fd    int
-	dir   bool
-	close func() error
+	Path      string
+	FD        int // of the path
+	Dir       bool
+	CloseFunc func() error // lets go of FD
 }
 
 // Close lets go of the descriptor.
-func (m *mounted) Close() { _ = m.close() } // nothing was written through it
+func (m *Mounted) Close() { _ = m.CloseFunc() } // nothing was written through it
 
-// mounted opens a path of this machine, by its name or in a tier. Nothing is restored
+// Mounted opens a path of this machine, by its name or in a tier. Nothing is restored
 // from an archive by that. It does not wait for a mount that hangs.
-func (a *app) mounted(ctx context.Context, arg string) (*mounted, error) {
-	m, err := answered(ctx, answerTime, arg, func(context.Context) (*mounted, error) { return a.openMounted(arg) })
-	return m, told(err)
+func (a *App) Mounted(ctx context.Context, arg string) (*Mounted, error) {
+	m, err := Probe(ctx, ProbeTime, arg, func(context.Context) (*Mounted, error) { return a.openMounted(arg) })
+	return m, AdviseSilence(err)
 }
 
-func (a *app) openMounted(arg string) (*mounted, error) {
+func (a *App) openMounted(arg string) (*Mounted, error) {
 	path, err := a.pathHere(arg)
 	if err != nil {
 		return nil, err
 	}
-	if a.openSystem != nil {
-		return a.openSystem(path)
+	if a.OpenSystem != nil {
+		return a.OpenSystem(path)
 	}
-	conf, err := a.config()
+	conf, err := a.Config()
 	if err != nil {
 		return nil, err
 	}
 	h, err := detect.Open(path, detect.Options{GPFS: scales(conf)})
 	if err != nil {
-		return nil, kindly(err)
+		return nil, WithKernelKind(err)
 	}
-	return &mounted{System: h.System, path: path, fd: h.FD(), dir: h.IsDir(), close: h.Close}, nil
+	return &Mounted{System: h.System, Path: path, FD: h.FD(), Dir: h.IsDir(), CloseFunc: h.Close}, nil
 }
 
 // scales says how file systems of Storage Scale are asked.
@@ -62,15 +62,15 @@ func scales(conf *config.Config) map[string]gpfs.Options {
 	return options
 }
 
-// path is the name of a location on this machine. For a relative one the directory is
+// Path is the name of a location on this machine. For a relative one the directory is
 // looked at that we are in.
-func (a *app) path(ctx context.Context, arg string) (string, error) {
-	path, err := answered(ctx, answerTime, arg, func(context.Context) (string, error) { return a.pathHere(arg) })
-	return path, told(err)
+func (a *App) Path(ctx context.Context, arg string) (string, error) {
+	path, err := Probe(ctx, ProbeTime, arg, func(context.Context) (string, error) { return a.pathHere(arg) })
+	return path, AdviseSilence(err)
 }
 
-func (a *app) pathHere(arg string) (string, error) {
-	l, err := a.locate(arg)
+func (a *App) pathHere(arg string) (string, error) {
+	l, err := a.Locate(arg)
 	if err != nil {
 		return "", err
 	}
@@ -80,8 +80,8 @@ func (a *app) pathHere(arg string) (string, error) {
 	return l.Path, nil
 }
 
-// kindly gives errors of the kernel the kind that they have for the mover.
-func kindly(err error) error {
+// WithKernelKind gives errors of the kernel the kind that they have for the mover.
+func WithKernelKind(err error) error {
 	kind := error(nil)
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -98,11 +98,11 @@ func kindly(err error) error {
 	if kind == nil || errors.Is(err, kind) {
 		return err
 	}
-	return withKind(err, kind)
+	return WithKind(err, kind)
 }
 
-// withKind is an error that has a kind beside its own, and prints without it.
-func withKind(err, kind error) error { return &kinded{err, kind} }
+// WithKind is an error that has a kind beside its own, and prints without it.
+func WithKind(err, kind error) error { return &kinded{err, kind} }
 
 // kinded is an error that has a kind, and prints without it.
 type kinded struct{ err, kind error }
@@ -111,10 +111,10 @@ func (k *kinded) Error() string { return k.err.Error() }
 
 func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }
 
-// eachPath asks about each path. Those that have no answer do not keep the others from theirs.
-func eachPath[T any](ctx context.Context, a *app, paths []string, ask func(context.Context, *mounted) (T, error)) (answers []T, failed error) {
+// ProbePaths asks about each path. Those that have no answer do not keep the others from theirs.
+func ProbePaths[T any](ctx context.Context, a *App, paths []string, ask func(context.Context, *Mounted) (T, error)) (answers []T, failed error) {
 	all, errs := make([]T, len(paths)), make([]error, len(paths))
-	inParallel(len(paths), func(i int) { all[i], errs[i] = question(ctx, a, paths[i], ask) })
+	InParallel(len(paths), func(i int) { all[i], errs[i] = ProbePath(ctx, a, paths[i], ask) })
 	for i, answer := range all {
 		if errs[i] == nil {
 			answers = append(answers, answer)

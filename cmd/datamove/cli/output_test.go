@@ -12,8 +12,8 @@ import (
 
 func TestNamesThatAreNotText(t *testing.T) {
 	for _, name := range []string{"plain", "täxt", "a\xffb", "\xfe"} {
-		text := must.Get(json.Marshal(viewName(name)))(t)
-		var back nameView
+		text := must.Get(json.Marshal(ViewName(name)))(t)
+		var back NameView
 		must.Do(t, json.Unmarshal(text, &back))
 		got := back.Name
 		if back.Name64 != nil {
@@ -32,7 +32,7 @@ func (broken) Write([]byte) (int, error) { return 0, mover.ErrFull }
 
 //safety:9 a report that could not be written
 func TestAFullDiskBehindStdoutIsNoticed(t *testing.T) {
-	out := newLines(broken{})
+	out := NewLines(broken{})
 	out.Printf("%s", strings.Repeat("x", 100<<10))
 	out.JSON(1)
 	if err := out.Flush(); !errors.Is(err, mover.ErrFull) {

@@ -28,11 +28,11 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	if _, err := parseUntil("2001-01-01"); err == nil {
+	if _, err := ParseUntil("2001-01-01"); err == nil {
 		t.Error("what is over can not be waited for")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if got, err := parseSince("7d"); err != nil || time.Since(got) != 7*day {
+		if got, err := ParseSince("7d"); err != nil || time.Since(got) != 7*day {
 			t.Errorf("%v, %v", got, err)
 		}
 	})

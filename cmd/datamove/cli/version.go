@@ -9,8 +9,8 @@ import (
 // version is what Main was given; without it the build's own facts tell.
 var version string
 
-// versionView is what this program was built from.
-type versionView struct {
+// BuildView is what this program was built from.
+type BuildView struct {
 	Schema   string `json:"schema"`
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -21,8 +21,9 @@ type versionView struct {
 	Cgo      bool   `json:"cgo"`
 }
 
-func buildFacts() versionView {
-	v := versionView{Schema: "datamove.version/v1", Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// BuildFacts are those of this program.
+func BuildFacts() BuildView {
+	v := BuildView{Schema: "datamove.version/v1", Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		v.Version = cmp.Or(v.Version, "unknown")
