@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -78,9 +79,9 @@ and why. The phases, with their arguments as Slurm has them:
 		if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
 			return cmd.Help()
 		}
-		if a.RunsApart() && phases[args[0]].killed && a.Env(outlivesKey) == "" {
-			if err := outlived(cmd.Context(), runOf(a, args[1:])); !errors.Is(err, cli.ErrNotApart) {
-				return err
+		if a.RunsApart() && phases[args[0]].killed && !burstbuffer.Detached(a.Env) {
+			if err := burstbuffer.Detach(cmd.Context(), runOf(a, args[1:])); !errors.Is(err, burstbuffer.ErrNotDetached) {
+				return exitOf(err)
 			}
 		}
 		said, err := bb(cmd.Context(), a, args[0], args[1:])
@@ -92,6 +93,15 @@ and why. The phases, with their arguments as Slurm has them:
 		return nil
 	}
 	return cmd
+}
+
+// exitOf is the error of a second process that has said what is wrong, where it has ended by itself.
+func exitOf(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return cli.ExitOf(exit.ExitCode())
+	}
+	return err
 }
 
 // bb does a phase. That it breaks is an answer like any other.
@@ -196,10 +206,10 @@ func bbIn(ctx context.Context, a *cli.App, c *burstbuffer.Controller, args []str
 	if err != nil {
 		return "", err
 	}
-	if a.Env(outlivesKey) == "" {
+	if !burstbuffer.Detached(a.Env) {
 		return "", c.In(ctx, job)
 	}
-	return "", c.Outlive(ctx, job, outlives(a.Env(outlivesKey)), c.In)
+	return "", c.Outlive(ctx, job, burstbuffer.FirstOf(a.Env), c.In)
 }
 
 func bbPaths(_ context.Context, _ *cli.App, c *burstbuffer.Controller, args []string) (string, error) {
@@ -225,10 +235,10 @@ func bbBefore(ctx context.Context, a *cli.App, c *burstbuffer.Controller, args [
 		defer cancel()
 		return c.Before(ctx, job)
 	}
-	if a.Env(outlivesKey) == "" {
+	if !burstbuffer.Detached(a.Env) {
 		return "", before(ctx, job)
 	}
-	return "", c.Outlive(ctx, job, outlives(a.Env(outlivesKey)), before)
+	return "", c.Outlive(ctx, job, burstbuffer.FirstOf(a.Env), before)
 }
 
 // runOf is the run of the job that a phase begins in; "" is none, as far as can be seen.

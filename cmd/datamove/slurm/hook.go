@@ -1,7 +1,7 @@
 // Package slurm has the command hook, which Slurm runs before, in and after a job, on nodes and beside slurmctld.
 //
 // It owns how a hook begins and ends: in time, and never with an exit code that drains a node by mistake (hook.go); a phase that Slurm kills is done by a second
-// process (outlive.go). What a hook does is done by tiering/slurm and what is below. cmd/datamove/root TestOutlives kills phases.
+// process (burstbuffer.Detach). What a hook does is done by tiering/slurm and what is below. cmd/datamove/root TestOutlives kills phases.
 package slurm
 
 import (

@@ -1,4 +1,4 @@
-package slurm
+package burstbuffer
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"datamove.dev/cmd/datamove/cli"
 )
 
 // Slurm kills a phase when its job is cancelled, and with it, for a job whose nodes are just made ready, the teardown that it starts
@@ -22,22 +20,26 @@ import (
 // Slurm does not know, which hears of the end of the first one. The first one ends, too, when slurmctld does: then the job goes on, and the next
 // slurmctld begins the phase anew (test/slurm TestRestarts).
 
-// outlivesKey is in the environment of the second process: how many processes of slurmctld its descriptors from 4 on are, and the run of the job. 3 is a
+// detachedKey is in the environment of the second process: how many processes of slurmctld its descriptors from 4 on are, and the run of the job. 3 is a
 // pipe that ends with the first one. It is the first one that knows them: that may be gone, with who it came from, and the job may have begun anew, before
 // the second one can look.
-const outlivesKey = "DATAMOVE_OUTLIVES"
+const detachedKey = "DATAMOVE_OUTLIVES"
 
-// outlived has a second process do this command, with the same arguments and descriptors, and returns how that ended.
-func outlived(ctx context.Context, run string) error {
+// ErrNotDetached says that there is no second process: the phase is to be done in this one.
+var ErrNotDetached = errors.New("there is no second process")
+
+// Detach has a second process do this command for a run of a job, with the same arguments and descriptors, and returns how that ended. The first process
+// learns the exit code of the second one from an *exec.ExitError.
+func Detach(ctx context.Context, run string) error {
 	ends, end, err := os.Pipe()
 	if err != nil {
-		return cli.ErrNotApart
+		return ErrNotDetached
 	}
 	defer end.Close() // as late as this process ends
 	second := exec.Command("/proc/self/exe")
 	second.Args = os.Args
 	slurm := controllers(os.Getppid())
-	second.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", outlivesKey, len(slurm), run))
+	second.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", detachedKey, len(slurm), run))
 	second.Stdout, second.Stderr = os.Stdout, os.Stderr
 	second.ExtraFiles = append([]*os.File{ends}, slurm...)
 	second.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -46,35 +48,34 @@ func outlived(ctx context.Context, run string) error {
 		_ = f.Close() // it is the other's
 	}
 	if err != nil {
-		return cli.ErrNotApart // without /proc, or out of processes
+		return ErrNotDetached // without /proc, or out of processes
 	}
 	over := make(chan error, 1)
 	go func() { over <- second.Wait() }()
 	select {
 	case err = <-over:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
-		return cli.ExitOf(exit.ExitCode())
-	}
-	return err
 }
 
-// first is the first process, as the second one sees it. It is a controller.First.
-type first struct {
+// Detached reports whether this process is the second one.
+func Detached(env func(string) string) bool { return env(detachedKey) != "" }
+
+// firstProcess is the first process, as the second one sees it. It is a First.
+type firstProcess struct {
 	pipe  *os.File
 	ended chan struct{} // closed when it is gone
 	slurm []int         // descriptors of the processes of slurmctld that live on when it is killed alone
 	run   string        // of the job; "" is none
 }
 
-// outlives is what the second process knows of the first one, by what that has put into its environment.
-func outlives(told string) *first {
+// FirstOf is what the second process knows of the first one, by what that has put into its environment.
+func FirstOf(env func(string) string) First {
 	signal.Ignore(syscall.SIGPIPE) // the reader of our output may be gone
-	f := &first{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{})}
-	controllers, run, _ := strings.Cut(told, " ")
+	f := &firstProcess{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{})}
+	controllers, run, _ := strings.Cut(env(detachedKey), " ")
 	f.run = run
 	n, _ := strconv.Atoi(controllers)
 	for i := range n {
@@ -87,14 +88,14 @@ func outlives(told string) *first {
 	return f
 }
 
-// Run implements controller.First.
-func (f *first) Run() string { return f.run }
+// Run implements First.
+func (f *firstProcess) Run() string { return f.run }
 
-// Ended implements controller.First.
-func (f *first) Ended() <-chan struct{} { return f.ended }
+// Ended implements First.
+func (f *firstProcess) Ended() <-chan struct{} { return f.ended }
 
-// Gone implements controller.First. It asks the kernel, which knows at once.
-func (f *first) Gone() bool {
+// Gone implements First. It asks the kernel, which knows at once.
+func (f *firstProcess) Gone() bool {
 	end := []unix.PollFd{{Fd: int32(f.pipe.Fd())}}
 	n, err := unix.Poll(end, 0)
 	return n > 0 && err == nil && end[0].Revents&unix.POLLHUP != 0
@@ -103,8 +104,8 @@ func (f *first) Gone() bool {
 // leaving is how long slurmctld may take to end when it has killed what it runs.
 const leaving = 10 * time.Second
 
-// Deserted implements controller.First.
-func (f *first) Deserted() bool {
+// Deserted implements First.
+func (f *firstProcess) Deserted() bool {
 	var ends []unix.PollFd
 	for _, fd := range f.slurm {
 		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
