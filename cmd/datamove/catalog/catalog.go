@@ -50,7 +50,7 @@ func Ask(ctx context.Context, a *cli.App, command string, asked *pb.Question, c 
 	if address == "" {
 		return askHere(ctx, a, command, asked, c, body)
 	}
-	l, err := cli.Absolute(asked.GetLocation())
+	l, err := cli.ParseLocation(asked.GetLocation())
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func Scan(ctx context.Context, a *cli.App, c *api.Client, command, tier, node st
 		if err != nil {
 			return nil, cli.Advise(err, "datamove task wait "+cli.Shown(t.GetId())+": the scan goes on")
 		}
-		if err := task.EndOf(last); err != nil {
+		if err := task.EndError(last); err != nil {
 			return nil, err
 		}
 		tasks[i] = last

@@ -35,8 +35,8 @@ type App struct {
 	environ  []string            // what env has, NAME=value; nil is not looked at
 	// OpenSystem opens a path and finds out which file system it is on; nil does it for real.
 	OpenSystem func(path string) (*Mounted, error)
-	// apart does the command in a process that can be left behind; nil does it in this one.
-	apart func(context.Context) error
+	// second does the command in a process that can be left behind; nil does it in this one.
+	second func(context.Context) error
 	// stops is what ends the command from outside; nil is its context alone.
 	stops *stops
 	// showsHung shows a call that has no answer, beside a task that is shown now; nil is no such task.
@@ -70,7 +70,7 @@ func (a *App) Run(ctx context.Context, p Program, args []string) error {
 	root.SetErr(a.Err)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		// It may ask file systems, and a shell waits for it.
-		if err := a.Apart(ctx); !errors.Is(err, ErrNotApart) {
+		if err := a.SecondProcess(ctx); !errors.Is(err, ErrNoSecondProcess) {
 			return err
 		}
 	}
@@ -125,19 +125,19 @@ func (a *App) telling(ctx context.Context, cmd *cobra.Command) context.Context {
 	})
 }
 
-// DoApart is do for what asks file systems, which may never answer.
-func (a *App) DoApart(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+// DoInSecondProcess is Do for what asks file systems, which may never answer.
+func (a *App) DoInSecondProcess(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	within := a.Do(body)
 	return func(cmd *cobra.Command, args []string) error {
 		a.begun = true
-		if err := a.Apart(cmd.Context()); !errors.Is(err, ErrNotApart) {
+		if err := a.SecondProcess(cmd.Context()); !errors.Is(err, ErrNoSecondProcess) {
 			return err
 		}
 		return within(cmd, args)
 	}
 }
 
-// Begin says that a command has taken over, so that errors are no longer those of its flags: do does it for most.
+// Begin says that a command has taken over, so that errors are no longer those of its flags: Do does it for most.
 func (a *App) Begin() { a.begun = true }
 
 // InUserJob says that the environment is that of a job of a user: the configuration is that of the site.
@@ -282,8 +282,8 @@ func (a *App) Terminal(w any) (*os.File, bool) {
 	return f, ok && term.IsTerminal(int(f.Fd())) && a.Env("TERM") != "dumb"
 }
 
-// Columns gives the width of a terminal, or 80.
-func Columns(f *os.File) func() int {
+// TerminalWidth gives the width of a terminal, or 80.
+func TerminalWidth(f *os.File) func() int {
 	return func() int {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return width

@@ -51,9 +51,9 @@ func (a *App) Service() (string, error) {
 	return address, nil
 }
 
-// Usual is where a service of this machine is without a configuration: that of
+// DefaultAddress is where a service of this machine is without a configuration: that of
 // root, or else our own.
-func (a *App) Usual() string {
+func (a *App) DefaultAddress() string {
 	if run := a.Env("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && !exists(strings.TrimPrefix(config.DefaultListen, "unix://")) {
 		if own := filepath.Join(run, "datamove", "datamoved.sock"); exists(own) {
 			return "unix://" + own
@@ -78,7 +78,7 @@ func (a *App) Client(ctx context.Context) (*api.Client, error) {
 		return nil, Advise(mover.Misusef("this asks a service, and --service says that there is none"), "the command without --service")
 	}
 	if address == "" {
-		return a.Dial(ctx, a.Usual(), nameService)
+		return a.Dial(ctx, a.DefaultAddress(), nameService)
 	}
 	return a.Dial(ctx, address, remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
 }

@@ -9,14 +9,14 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// The exit codes (DESIGN, "Words on the command line").
+// The exit codes (docs/reference/exit-codes.md).
 const (
 	ExitOther       = 1
 	ExitUsage       = 2
 	ExitNotExist    = 3
 	ExitPermission  = 4
 	ExitConflict    = 5
-	exitPartial     = 6
+	ExitPartial     = 6
 	ExitLimit       = 7
 	ExitUnreachable = 8
 	ExitCorrupt     = 9
@@ -97,13 +97,13 @@ func ExitCode(err error) int {
 		}
 	}
 	if items {
-		return exitPartial
+		return ExitPartial
 	}
 	return ExitOther
 }
 
-// KindOf is the one kind of error that has an exit code; nil when there are several.
-func KindOf(code int) (kind error) {
+// KindOfExit is the one kind of error that has an exit code; nil when there are several.
+func KindOfExit(code int) (kind error) {
 	for _, c := range codes {
 		switch {
 		case c.code != code:
@@ -117,11 +117,11 @@ func KindOf(code int) (kind error) {
 }
 
 // gravity has every exit code, the least grave first.
-var gravity = []int{0, ExitOther, ExitNotExist, ExitUnreachable, ExitTimeout, ExitUsage, exitPartial,
+var gravity = []int{0, ExitOther, ExitNotExist, ExitUnreachable, ExitTimeout, ExitUsage, ExitPartial,
 	ExitPermission, ExitConflict, ExitLimit, ExitCorrupt, ExitInterrupted}
 
-// Graver returns the one of two exit codes that counts. What is unknown has failed.
-func Graver(a, b int) int {
+// GraverExit returns the one of two exit codes that counts. What is unknown has failed.
+func GraverExit(a, b int) int {
 	weight := func(code int) int {
 		if i := slices.Index(gravity, code); i >= 0 {
 			return i

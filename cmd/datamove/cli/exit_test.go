@@ -87,7 +87,7 @@ func TestExitCode(t *testing.T) {
 //
 //safety:9 every pair of kinds of errors, as failures of two items
 func TestGravestDecides(t *testing.T) {
-	rank := []int{exitPartial, ExitPermission, ExitConflict, ExitLimit, ExitCorrupt, ExitInterrupted}
+	rank := []int{ExitPartial, ExitPermission, ExitConflict, ExitLimit, ExitCorrupt, ExitInterrupted}
 	alone := func(kind error) int { return ExitCode(&PartialError{Failed: 1, Err: kind}) }
 	for _, a := range mover.Kinds() {
 		for _, b := range mover.Kinds() {
@@ -141,8 +141,8 @@ func TestCodesAgree(t *testing.T) {
 			t.Errorf("an item %v: the service says %d, and we %d", kind, got, want)
 		}
 	}
-	for _, c := range append(codes, translation{code: 42}, translation{code: exitPartial}) {
-		if Graver(0, c.code) != c.code || Graver(c.code, 0) != c.code {
+	for _, c := range append(codes, translation{code: 42}, translation{code: ExitPartial}) {
+		if GraverExit(0, c.code) != c.code || GraverExit(c.code, 0) != c.code {
 			t.Errorf("%d has no gravity", c.code)
 		}
 	}

@@ -6,7 +6,7 @@
 // through datamove.dev/api; what is printed and how it ends is the same.
 //
 // An interrupted or killed run leaves nothing half visible; the same command goes on where it stopped. What asks file systems waits for none that hangs
-// ([ProbePath]), and is done by a second process, which can be left behind ([App.Apart]). Text that comes from elsewhere reaches no terminal as it is ([Shown]).
+// ([ProbePath]), and is done by a second process, which can be left behind ([App.SecondProcess]). Text that comes from elsewhere reaches no terminal as it is ([Shown]).
 // What is printed as JSON has a schema with a number, which changes with what would break a reader. TestEveryKindHasACode shows that no kind of error was
 // forgotten, TestCodesAgree that a service counts the same.
 package cli
@@ -50,7 +50,7 @@ func Main(release string, p Program) (code int) {
 	a := App{In: os.Stdin, Out: &printed{os.Stdout, stops.stop}, Err: &printed{os.Stderr, stops.stop}, Env: os.Getenv, environ: os.Environ(), stops: stops}
 	first := toFirst()
 	if first == nil {
-		a.apart = apart
+		a.second = runSecond
 	}
 	code = ExitCode(a.Run(ctx, p, os.Args[1:]))
 	if first != nil {

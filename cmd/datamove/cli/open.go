@@ -21,7 +21,7 @@ import (
 // its path or bucket, so that two names of one place are seen to be one; a bucket
 // remembers in Tier where its endpoint and credentials are described.
 func (a *App) Locate(arg string) (location.Location, error) {
-	l, err := Absolute(arg)
+	l, err := ParseLocation(arg)
 	switch {
 	case l.InTier():
 		return a.resolve(l)
@@ -92,8 +92,8 @@ func (a *App) Bucket(l location.Location) (s3.Options, error) {
 	return backend.Resolver{Tiers: conf.Tiers}.Bucket(l)
 }
 
-// Absolute reads a location and leaves to a service what is in it.
-func Absolute(arg string) (location.Location, error) {
+// ParseLocation reads a location and leaves to a service what is in it.
+func ParseLocation(arg string) (location.Location, error) {
 	l, err := location.Parse(arg)
 	if err == nil && l.IsPath() {
 		l.Path, err = filepath.Abs(l.Path)

@@ -17,14 +17,14 @@ import (
 // is gone hears no context, and may last for ever: it is left behind, with the thread
 // that it holds, and ends with the process.
 const (
-	// answerTime is for the kernel: it takes milliseconds, and seconds where a server is
+	// ProbeTime is for the kernel: it takes milliseconds, and seconds where a server is
 	// busy. A server that is being replaced takes minutes, which is what is to be told.
 	ProbeTime = 10 * time.Second
-	// toolTime is for what calls of a vendor's tools and servers, which have a limit
+	// ToolTime is for what calls of a vendor's tools and servers, which have a limit
 	// of their own (a minute, package gpfs).
 	ToolTime = 3 * time.Minute
 	// mostAsked is how many file systems are asked at once, and so how many threads are
-	// left behind in each answerTime.
+	// left behind in each ProbeTime.
 	mostAsked = 16
 )
 
@@ -69,7 +69,7 @@ func (s *NoAnswer) Unwrap() error { return mover.ErrTimeout }
 
 func (s *NoAnswer) Short() string { return fmt.Sprintf("no answer in %d s", int(s.limit.Seconds())) }
 
-// NoAnswerRemedy is what to do about it.
+// NoAnswerRemedy is what to do about a file system that does not answer.
 var NoAnswerRemedy = remedy.For(remedy.Case{Kind: mover.ErrTimeout, Backend: remedy.Files})
 
 // AdviseSilence says what there is to do about an error, if it is that no answer came.

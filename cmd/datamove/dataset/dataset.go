@@ -56,7 +56,7 @@ What is at LOCATION stays there, and is a replica of it.`,
 		Args: cli.Exactly(2, "NAME and LOCATION"),
 	}
 	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
-		l, err := cli.Absolute(args[1])
+		l, err := cli.ParseLocation(args[1])
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func leaseListCommand(a *cli.App) *cobra.Command {
 	}
 	cmd.RunE = a.Do(func(ctx context.Context, _ []string) error {
 		if slurmJob != "" {
-			req.Labels = task.OfSlurmJob(a, req.Labels, slurmJob)
+			req.Labels = task.WithSlurmJob(a, req.Labels, slurmJob)
 		}
 		return a.AskService(ctx, cli.LeaseList, func(c *api.Client) error { return cli.List(a, f, leasesListing, c.Leases(ctx, req)) })
 	})

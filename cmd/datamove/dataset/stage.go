@@ -107,7 +107,7 @@ func (s *stage) flags(cmd *cobra.Command) {
 
 // run asks for the replica.
 func (s *stage) run(ctx context.Context, arg string) error {
-	l, err := cli.Absolute(arg)
+	l, err := cli.ParseLocation(arg)
 	if err != nil {
 		return err
 	}

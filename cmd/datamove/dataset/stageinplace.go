@@ -175,7 +175,7 @@ func (p *inPlace) shows() *bringing {
 	}
 	o := progress.Options{}
 	if f, ok := p.Terminal(p.Err); ok {
-		o.Terminal, o.Width = true, cli.Columns(f)
+		o.Terminal, o.Width = true, cli.TerminalWidth(f)
 	}
 	b.stop = progress.Start(p.Err, o, func() progress.Sample {
 		b.mu.Lock()

@@ -61,7 +61,7 @@ when a check fails.`,
   datamove doctor /scratch s3://archive/team-a
   datamove doctor --slurm`,
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		v := view{Schema: "datamove.doctor/v1", Findings: examine(ctx, a, args, s)}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -20,7 +20,7 @@ func backupDir(ctx context.Context, t *task.Request, arg string) (string, error)
 		return backupIn(t.App.Locate, arg, t.Engine.Target)
 	}
 	locate := func(arg string) (location.Location, error) {
-		l, err := cli.Absolute(arg)
+		l, err := cli.ParseLocation(arg)
 		if err != nil || !l.InTier() {
 			return l, err
 		}

@@ -57,12 +57,12 @@ same command goes on where it stopped.
 	}
 	cmd.ValidArgsFunction = a.CompleteLocations()
 	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
-		if err := t.Choose(""); err != nil {
+		if err := t.ChooseProcess(""); err != nil {
 			return err
 		}
-		place := func() error { return t.Into(into, args) }
+		place := func() error { return t.SetSources(into, args) }
 		if into == "" {
-			place = func() error { return t.Ends(args[0], args[1]) }
+			place = func() error { return t.SetEnds(args[0], args[1]) }
 		}
 		if err := place(); err != nil {
 			return err

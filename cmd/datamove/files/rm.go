@@ -42,13 +42,13 @@ gone.`,
 		Args: cli.Exactly(1, "one location"),
 	}
 	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
-		if err := t.Choose(""); err != nil {
+		if err := t.ChooseProcess(""); err != nil {
 			return err
 		}
 		if err := refuseRoot(t, args[0], root); err != nil {
 			return err
 		}
-		if err := t.Aim(args[0]); err != nil {
+		if err := t.SetTarget(args[0]); err != nil {
 			return err
 		}
 		return remove(ctx, t, yes, recursive)

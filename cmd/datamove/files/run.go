@@ -24,7 +24,7 @@ func run(ctx context.Context, t *task.Request) error {
 		if err != nil {
 			return engine.Report{}, err
 		}
-		w.Sees(task)
+		w.Show(task)
 		report, err := task.Wait()
 		if r.Work == engine.Verify { // nothing is moved: what counts is what was read
 			report.Bytes = task.Snapshot().BytesDone

@@ -43,10 +43,10 @@ this run leaves it alone. A later run replaces what an earlier one kept.
 		if t.Engine.MaxDelete.Set && !t.Engine.Delete {
 			return mover.Misusef("--max-delete bounds --delete, which is not given")
 		}
-		if err := t.Choose(""); err != nil {
+		if err := t.ChooseProcess(""); err != nil {
 			return err
 		}
-		if err := t.Ends(args[0], args[1]); err != nil {
+		if err := t.SetEnds(args[0], args[1]); err != nil {
 			return err
 		}
 		if backup != "" {

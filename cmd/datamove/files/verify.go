@@ -52,11 +52,11 @@ process also where there is a service.
 			return writeManifest(ctx, t, args[0], writeTo)
 		}
 		t.Engine.Manifest = manifest
-		only, place := "", func() error { return t.Ends(args[0], args[len(args)-1]) }
+		only, place := "", func() error { return t.SetEnds(args[0], args[len(args)-1]) }
 		if manifest != "" {
-			only, place = "--manifest", func() error { return t.Aim(args[0]) }
+			only, place = "--manifest", func() error { return t.SetTarget(args[0]) }
 		}
-		if err := t.Choose(only); err != nil {
+		if err := t.ChooseProcess(only); err != nil {
 			return err
 		}
 		if err := place(); err != nil {

@@ -38,7 +38,7 @@ nothing. What somebody should look at is marked with an exclamation mark.`,
   datamove layout advise /lustre/vision/train.tar`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		v, err := advice(ctx, a, args, &q, &k)
 		if err != nil {
 			return err

@@ -114,7 +114,7 @@ func showMoved(a *cli.App) (moved func(done, size int64), stop func()) {
 	var bytes, size atomic.Int64
 	o := progress.Options{}
 	if f, ok := a.Terminal(a.Err); ok {
-		o.Terminal, o.Width = true, cli.Columns(f)
+		o.Terminal, o.Width = true, cli.TerminalWidth(f)
 	}
 	d := progress.Start(a.Err, o, func() progress.Sample {
 		n := size.Load()

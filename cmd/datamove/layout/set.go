@@ -45,7 +45,7 @@ What was set is read again: Lustre takes some layouts and does something else.`,
   lfs find /lustre/vision --ost 7 -size +10G -print0 | xargs -0 datamove layout set --stripe-count 8`,
 		Args: cli.AtLeastOne("a directory, or a file"),
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		if err := w.check(cmd.Flags()); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ get, and where that comes from. It restores nothing from an archive.`,
 		Example: `  datamove layout show /lustre/vision/train.tar
   datamove layout show -o json /lustre/vision`,
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			args = []string{"."}
 		}

@@ -278,7 +278,7 @@ func explainedCommand(a *cli.App, use, short, long string, tell func(*pb.Explain
 		Args:    cli.Exactly(1, "one file in a tier"),
 	}
 	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
-		l, err := cli.Absolute(args[0])
+		l, err := cli.ParseLocation(args[0])
 		if err != nil {
 			return err
 		}

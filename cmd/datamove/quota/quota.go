@@ -54,7 +54,7 @@ limit: all, users (not root), or nobody.`,
 		Example: `  datamove quota show /lustre/vision
   datamove quota show -o wide /lustre/vision`,
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			args = []string{"."}
 		}

@@ -58,7 +58,7 @@ It takes the rights of an administrator. What was set is read again.`,
   datamove quota set --bytes none /lustre/vision`,
 		Args: cli.Exactly(1, "a directory"),
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		if err := setQuota(ctx, a, args[0], &w); err != nil {
 			return err
 		}

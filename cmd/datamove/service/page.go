@@ -73,7 +73,7 @@ func pageProxy(a *cli.App) (*httputil.ReverseProxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	address = cmp.Or(address, a.Usual())
+	address = cmp.Or(address, a.DefaultAddress())
 	scheme, dial := "http", func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(address, "unix://"))
 	}

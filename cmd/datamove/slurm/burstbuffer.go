@@ -79,7 +79,7 @@ and why. The phases, with their arguments as Slurm has them:
 		if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
 			return cmd.Help()
 		}
-		if a.RunsApart() && phases[args[0]].killed && !burstbuffer.Detached(a.Env) {
+		if a.HasSecondProcess() && phases[args[0]].killed && !burstbuffer.Detached(a.Env) {
 			if err := burstbuffer.Detach(cmd.Context(), runOf(a, args[1:])); !errors.Is(err, burstbuffer.ErrNotDetached) {
 				return exitOf(err)
 			}

@@ -66,13 +66,13 @@ func nodeHookCommand(a *cli.App, name, short string, body func(context.Context, 
 			return cmd.Help()
 		}
 		share := workShare
-		if a.RunsApart() {
+		if a.HasSecondProcess() {
 			share = waitShare
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(share*float64(deadline(a))))
 		defer cancel()
-		err := a.Apart(ctx)
-		if errors.Is(err, cli.ErrNotApart) {
+		err := a.SecondProcess(ctx)
+		if errors.Is(err, cli.ErrNoSecondProcess) {
 			err = onNode(ctx, a, body)
 		}
 		return ends(ctx, a, name, err)

@@ -25,7 +25,7 @@ func (t *Request) follow(ctx context.Context, c *api.Client) error {
 			fmt.Fprintf(w.Screen, "datamove: %s: task %s\n", t.Command, cli.Shown(t.ID))
 		}
 		live := &remote{}
-		w.Sees(live)
+		w.Show(live)
 		turn, begun := context.WithCancel(ctx)
 		var asking sync.WaitGroup
 		asking.Go(func() {
@@ -126,12 +126,12 @@ func (t *Request) end(w *Watcher, last *pb.Task) (engine.Report, error) {
 	for _, it := range report.Failures { // of all others nothing is said by name
 		w.Item(it)
 	}
-	return report, EndOf(last)
+	return report, EndError(last)
 }
 
-// EndOf makes of a task that has ended the error that decides the exit code; nil when
+// EndError makes of a task that has ended the error that decides the exit code; nil when
 // all is there.
-func EndOf(t *pb.Task) error {
+func EndError(t *pb.Task) error {
 	e := &cli.EndedError{Text: t.GetError(), Code: int(t.GetExitCode())}
 	switch {
 	case t.GetState() == pb.TaskState_TASK_STATE_DONE && e.Code == 0:
@@ -146,7 +146,7 @@ func EndOf(t *pb.Task) error {
 		e.Text = "task " + t.GetId() + " has failed"
 	}
 	if e.Kind = mover.KindNamed(t.GetErrorKind()); e.Kind == nil {
-		e.Kind = cli.KindOf(e.Code)
+		e.Kind = cli.KindOfExit(e.Code)
 	}
 	for _, f := range t.GetReport().GetFailures() {
 		e.Kind = engine.Gravest(e.Kind, convert.Err(f.GetErrorKind(), f.GetError()))

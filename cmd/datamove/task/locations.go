@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// Ends sets where a task comes from and where it goes.
-func (t *Request) Ends(source, target string) (err error) {
+// SetEnds sets where a task comes from and where it goes.
+func (t *Request) SetEnds(source, target string) (err error) {
 	if t.Engine.Source, err = t.Locate(source); err != nil {
 		return err
 	}
 	t.Source = source
-	return t.Aim(target)
+	return t.SetTarget(target)
 }
 
-// Aim sets where a task goes.
-func (t *Request) Aim(target string) (err error) {
+// SetTarget sets where a task goes.
+func (t *Request) SetTarget(target string) (err error) {
 	if t.Engine.Target, err = t.Locate(target); err != nil {
 		return err
 	}
@@ -22,8 +22,8 @@ func (t *Request) Aim(target string) (err error) {
 	return nil
 }
 
-// Into sets several sources that go below dir.
-func (t *Request) Into(dir string, sources []string) error {
+// SetSources sets several sources that go below dir.
+func (t *Request) SetSources(dir string, sources []string) error {
 	for _, arg := range sources {
 		l, err := t.Locate(arg)
 		if err != nil {
@@ -32,5 +32,5 @@ func (t *Request) Into(dir string, sources []string) error {
 		t.Engine.Sources = append(t.Engine.Sources, l)
 	}
 	t.Source = strings.Join(sources, " ")
-	return t.Aim(dir)
+	return t.SetTarget(dir)
 }

@@ -67,7 +67,7 @@ func (t *Request) show(w *Watcher) (screen io.Writer, stop func()) {
 	}
 	o := progress.Options{Tick: func() { _ = w.Out.Flush() }} // the error stays and is found at the end
 	if f, ok := t.App.Terminal(t.App.Err); ok {
-		o.Terminal, o.Width = true, cli.Columns(f)
+		o.Terminal, o.Width = true, cli.TerminalWidth(f)
 	}
 	d := progress.Start(t.App.Err, o, w.sample)
 	return d, d.Stop

@@ -88,11 +88,11 @@ func (o *ServiceFlags) Labelled(a *cli.App) map[string]string {
 	if job == "" || o.Labels[slurmLabel] != "" {
 		return maps.Clone(o.Labels)
 	}
-	return OfSlurmJob(a, maps.Clone(o.Labels), job)
+	return WithSlurmJob(a, maps.Clone(o.Labels), job)
 }
 
-// OfSlurmJob adds the labels of a Slurm job.
-func OfSlurmJob(a *cli.App, labels map[string]string, job string) map[string]string {
+// WithSlurmJob adds the labels of a Slurm job.
+func WithSlurmJob(a *cli.App, labels map[string]string, job string) map[string]string {
 	if c, err := a.Config(); err == nil && c.Slurm.Cluster != "" {
 		labels = withLabel(labels, clusterLabel, c.Slurm.Cluster)
 	}

@@ -15,9 +15,9 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
-// Choose finds out which process does the task. only names a flag with which it is this
+// ChooseProcess finds out which process does the task. only names a flag with which it is this
 // process in any case; "" is none.
-func (t *Request) Choose(only string) error {
+func (t *Request) ChooseProcess(only string) error {
 	address, err := t.App.Service()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (t *Request) Choose(only string) error {
 // datasets, but not our working directory.
 func (t *Request) Locate(arg string) (location.Location, error) {
 	if t.At != "" {
-		return cli.Absolute(arg)
+		return cli.ParseLocation(arg)
 	}
 	l, err := t.App.Locate(arg)
 	if l.IsDataset() && err != nil {

@@ -95,7 +95,7 @@ sends them, however many there are.`,
 			req.States, l.None = living, "no tasks that have not ended; --all lists the others, too"
 		}
 		if slurmJob != "" {
-			req.Labels = OfSlurmJob(a, req.Labels, slurmJob)
+			req.Labels = WithSlurmJob(a, req.Labels, slurmJob)
 		}
 		return a.AskService(ctx, cli.TaskList, func(c *api.Client) error { return cli.List(a, f, l, c.Tasks(ctx, req)) })
 	})

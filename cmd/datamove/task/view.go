@@ -92,7 +92,7 @@ func viewOf(t *pb.Task) view {
 		v.Exit = &t.ExitCode
 	}
 	if t.GetReport() != nil {
-		report := (&Request{Command: v.Command, ID: v.ID, Source: v.Source, Target: v.Target}).ViewReport(convert.LocalReport(t.GetReport()), EndOf(t))
+		report := (&Request{Command: v.Command, ID: v.ID, Source: v.Source, Target: v.Target}).ViewReport(convert.LocalReport(t.GetReport()), EndError(t))
 		v.Report = &report
 	}
 	return v

@@ -97,11 +97,11 @@ func (w *waiting) ends(ctx context.Context) func(func(*pb.Task, error) bool) {
 
 // ended remembers how a task has ended.
 func (w *waiting) ended(t *pb.Task) {
-	err := EndOf(t)
+	err := EndError(t)
 	if err == nil {
 		return
 	}
-	w.code = cli.Graver(w.code, cli.ExitCode(err))
+	w.code = cli.GraverExit(w.code, cli.ExitCode(err))
 	w.failed = append(w.failed, cli.Shown(fmt.Sprintf("task %s: %s", t.GetId(), failureText(t, err))))
 }
 

@@ -76,8 +76,8 @@ func display(a *cli.App) (hear func(*pb.Task), stop func()) {
 	}
 	w := &Watcher{Task: &Request{App: a, Command: "task: watch"}}
 	live := &remote{}
-	w.Sees(live)
-	d := progress.Start(a.Out, progress.Options{Terminal: true, Width: cli.Columns(f)}, w.sample)
+	w.Show(live)
+	d := progress.Start(a.Out, progress.Options{Terminal: true, Width: cli.TerminalWidth(f)}, w.sample)
 	w.Screen = d
 	return func(t *pb.Task) { live.hear(t); w.hear(t) }, d.Stop
 }

@@ -50,8 +50,8 @@ func (w *Watcher) Item(it engine.Item) {
 	}
 }
 
-// Sees begins to show the counters of a task.
-func (w *Watcher) Sees(live engine.Live) { w.live.Store(&live) }
+// Show begins to show the counters of a task.
+func (w *Watcher) Show(live engine.Live) { w.live.Store(&live) }
 
 // WhyText is a reason behind a line.
 func WhyText(text string) string {

@@ -63,7 +63,7 @@ func lookCommand(a *cli.App, verb, short string, there, here cli.Listing[row], l
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteTiers(),
 	}
-	cmd.RunE = a.DoApart(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.DoInSecondProcess(func(ctx context.Context, args []string) error {
 		name := ""
 		if len(args) == 1 {
 			name = args[0]

@@ -19,43 +19,43 @@ import (
 // for all of it. So what asks file systems is done apart, by a second process that tells the
 // first how it ended; when it can not go, it is left behind.
 
-// apartKey is in the environment of the second process: the descriptor of a pipe for its
+// secondKey is in the environment of the second process: the descriptor of a pipe for its
 // exit code, one byte.
-const apartKey = "DATAMOVE_APART"
+const secondKey = "DATAMOVE_APART"
 
 // partTime is how long the second process has to go when it was told to.
 const partTime = time.Second
 
-// ErrNotApart says that there can be no second process: it is done in this one.
-var ErrNotApart = errors.New("there is no second process")
+// ErrNoSecondProcess says that there can be no second process: it is done in this one.
+var ErrNoSecondProcess = errors.New("there is no second process")
 
-// Apart has a second process do this command. The error is ErrNotApart where this one is to do it.
-func (a *App) Apart(ctx context.Context) error {
-	if a.apart == nil {
-		return ErrNotApart
+// SecondProcess has a second process do this command. The error is ErrNoSecondProcess where this one is to do it.
+func (a *App) SecondProcess(ctx context.Context) error {
+	if a.second == nil {
+		return ErrNoSecondProcess
 	}
-	return a.apart(ctx)
+	return a.second(ctx)
 }
 
-// RunsApart reports whether this process may begin a second one.
-func (a *App) RunsApart() bool { return a.apart != nil }
+// HasSecondProcess reports whether this process may begin a second one.
+func (a *App) HasSecondProcess() bool { return a.second != nil }
 
-// apart does this command by a second process, with the same arguments and descriptors.
-func apart(ctx context.Context) error {
+// runSecond does this command by a second process, with the same arguments and descriptors.
+func runSecond(ctx context.Context) error {
 	said, end, err := os.Pipe()
 	if err != nil {
-		return ErrNotApart
+		return ErrNoSecondProcess
 	}
 	defer said.Close()
 	second := exec.Command("/proc/self/exe")
 	second.Args = os.Args
-	second.Env = append(os.Environ(), apartKey+"=3") // the first of ExtraFiles
+	second.Env = append(os.Environ(), secondKey+"=3") // the first of ExtraFiles
 	second.Stdin, second.Stdout, second.Stderr = os.Stdin, os.Stdout, os.Stderr
 	second.ExtraFiles = []*os.File{end}
 	err = second.Start()
 	_ = end.Close() // it is the other's
 	if err != nil {
-		return ErrNotApart // without /proc, or out of processes
+		return ErrNoSecondProcess // without /proc, or out of processes
 	}
 	over := make(chan error, 1)
 	go func() {
@@ -111,7 +111,7 @@ func ExitOf(code int) error {
 
 // toFirst returns the pipe to the first process, in the second one; nil in others.
 func toFirst() *os.File {
-	fd, err := strconv.Atoi(os.Getenv(apartKey))
+	fd, err := strconv.Atoi(os.Getenv(secondKey))
 	if err != nil || fd < 3 {
 		return nil
 	}
