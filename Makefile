@@ -50,7 +50,7 @@ safety:
 
 # The pages and tables of docs/reference that are made of the code: commands, exit codes, configuration, policies, API and metrics.
 docs:
-	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove-bench/harness ./cmd/datamove-csi/driver ./cmd/datamove/cli ./cmd/datamoved/daemon ./mover/config ./test/monitoring ./tiering/policy -update
+	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove-bench/harness ./cmd/datamove-csi/driver ./cmd/datamove/root ./cmd/datamoved/daemon ./mover/config ./test/monitoring ./tiering/policy -update
 
 # The pictures of the page in docs/images, as the browser's test takes them.
 screenshots:
@@ -177,7 +177,7 @@ e2e-slurm:
 lustre-test:
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/lustre.test ./lustre/client
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/copytool.test ./lustre/copytool
-	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/commands.test ./cmd/datamove/cli
+	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/commands.test ./cmd/datamove/root
 
 # The scale model: 32 nodes in network namespaces, each behind its own shaped link.
 # make fabric FABRICFLAGS='-rounds 5'

@@ -59,8 +59,8 @@ func build(f facts) (*made, error) {
 	return m, nil
 }
 
-// image makes that of one. It has no entrypoint: the command says which of the programs it is. Nobody is
-// its user either: an agent has to be root, a coordinator must not, and who deploys them says so.
+// image makes that of one. It has no entrypoint: the command says which of the programs it is. It names no
+// user either: an agent has to be root, a coordinator must not, and the deployment says so.
 func (f facts) image(arch string) (v1.Image, error) {
 	content, err := f.content(arch)
 	if err != nil {

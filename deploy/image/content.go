@@ -17,7 +17,7 @@ import (
 // programs are in the image, in /bin.
 var programs = []string{"datamove", "datamove-bench", "datamove-csi", "datamoved"}
 
-// Who runs a coordinator, and who owns nothing. An agent gets the accounts of its node by a mount of its own.
+// The accounts of a coordinator, and of no file. An agent gets the accounts of its node by a mount of its own.
 const (
 	accounts = "root:x:0:0:root:/:/sbin/nologin\ndatamove:x:64643:64643:datamove coordinator:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
 	groups   = "root:x:0:\ndatamove:x:64643:\nnobody:x:65534:\n"

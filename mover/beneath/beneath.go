@@ -1,4 +1,4 @@
-// Package beneath opens what lies below an open directory, and nowhere else, with openat2(2): a user who renames and
+// Package beneath opens what lies below an open directory, and nowhere else, with openat2(2): a user that renames and
 // links while a path is looked up can not lead it out of there.
 //
 // Errors are those of the kernel, as plain [unix.Errno]: ELOOP where a link is on the way, EXDEV where the path leads out

@@ -1,8 +1,8 @@
 // Package task is the life of a durable request: its states, which may follow which,
 // its classes, and the ids of tasks.
 //
-// Everything here is pure but NewID, which remembers the last id. Who moves a task from state to state, and keeps it, is for
-// service and ledger. TestLifeCycle draws the table.
+// Everything here is pure but NewID, which remembers the last id. Moving a task from state to state, and keeping it, is for
+// coordinator and coordinator/state. TestLifeCycle draws the table.
 package task
 
 import (

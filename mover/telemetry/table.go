@@ -132,7 +132,7 @@ var (
 	rowCatalogFiles   = newGauge("datamove_catalog_files", "files", coordinator, "Files of a tier at its last scan.", "tier", "agent")
 	rowCatalogFeed    = newGauge("datamove_catalog_feed_up", "1", coordinator, "1 while the change feed of a tier works, 0 while it does not although the configuration has one.", "tier", "agent")
 	rowPolicyRuns     = newCounter("datamove_policy_runs_total", "runs", coordinator, "Runs of policies that came to their end.")
-	rowPolicyStopped  = newCounter("datamove_policy_runs_stopped_total", "runs", coordinator, "Runs of policies that were stopped before, or did not begin: by errors, limits, stale facts, for want of approval, or by somebody.")
+	rowPolicyStopped  = newCounter("datamove_policy_runs_stopped_total", "runs", coordinator, "Runs of policies that were stopped before, or did not begin: by errors, limits, stale facts, for want of approval, or by an operator.")
 	rowPolicyFiles    = newCounter("datamove_policy_files_total", "files", coordinator, "Files that runs of policies have dealt with.")
 	rowPolicyBytes    = newCounter("datamove_policy_bytes_total", "bytes", coordinator, "Their bytes.")
 	rowPolicyFailures = newCounter("datamove_policy_failed_files_total", "files", coordinator, "Files that runs of policies could not deal with.")

@@ -17,8 +17,9 @@ import (
 var bounds = map[string]int{
 	"files that name a kind of task":                11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
 	"packages directly below mover":                 22,    // what they are: docs/architecture.md
-	"lines of the largest package":                  16255, // without tests
-	"lines of comments with who, whose …":           24,    // sentences are about components: CONTRIBUTING.md
+	"lines of the largest package":                  12373, // without tests
+	"lines of comments with who, whose …":           23,    // sentences are about components: CONTRIBUTING.md
+	"methods of the command line's App":             45,    // a command is a function of it
 	"methods of the coordinator's Service":          80,
 	"methods of the coordinator's largest part":     125,
 	"files that switch on the scheme of a location": 2, // how each is written, and what opens it: elsewhere IsPath, InStore, InTier and IsDataset tell
@@ -58,6 +59,8 @@ func TestMeasures(t *testing.T) {
 		}
 	}
 	found["methods of the coordinator's Service"] = methods["Service"]
+	found["methods of the command line's App"] = methods["App"]
+	delete(methods, "App")
 	for _, n := range methods {
 		found["methods of the coordinator's largest part"] = max(found["methods of the coordinator's largest part"], n)
 	}
@@ -90,7 +93,7 @@ func measure(t *testing.T, name string, found, packages, methods map[string]int)
 		}
 		named = named || kindNames.MatchString(line)
 		switches, namesScheme = switches || bySchemes.MatchString(line), namesScheme || schemes.MatchString(line)
-		if of := ofPart.FindStringSubmatch(line); of != nil && filepath.Dir(name) == "mover/coordinator" {
+		if of := ofPart.FindStringSubmatch(line); of != nil && (filepath.Dir(name) == "mover/coordinator" || filepath.Dir(name) == "cmd/datamove/cli" && of[1] == "App") {
 			methods[of[1]]++
 		}
 	}

@@ -17,14 +17,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/mover/engine/journal"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
 )
 
-func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": root.Main}) }
 
 // world is one task: how to start it, and how a reader sees its target.
 type world struct {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/crash/rig"
 )
 
-func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": root.Main}) }
 
 // embedded is the name of the server that runs when no other one is named.
 const embedded = "versitygw"

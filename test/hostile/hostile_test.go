@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
 )
 
-func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": root.Main}) }
 
 // write makes a file, and the directories above it.
 func write(t testing.TB, dir, name, text string) string {

@@ -101,7 +101,7 @@ var disk = map[string]bool{
 	"mover/backend/posix": true,
 
 	// The copies of programs that these make may outlive them.
-	"cmd/datamove/cli":              true,
+	"cmd/datamove/root":             true,
 	"cmd/datamove-bench/harness":    true,
 	"cmd/datamove-csi/driver":       true,
 	"cmd/datamoved/daemon":          true,

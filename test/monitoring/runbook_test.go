@@ -26,7 +26,7 @@ func runbook(t *testing.T) map[string]string {
 }
 
 // command finds datamove and its subcommands, in a block or in a sentence: words before
-// the first argument. That there are such commands is held where they are (cmd/datamove/cli TestRunbookCommands).
+// the first argument. That there are such commands is held where they are (cmd/datamove/root TestRunbookCommands).
 var command = regexp.MustCompile("(?m)(?:^|`)datamove((?: [a-z]+)+)")
 
 // Each alert has a section in the runbook, and each section an alert; a section says

@@ -19,7 +19,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove-csi/driver"
-	"datamove.dev/cmd/datamove/cli"
+	datamove "datamove.dev/cmd/datamove/root"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover"
 	"datamove.dev/mover/telemetry"
@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rig.Be(rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main, "datamove-csi": driver.Main})
+	rig.Be(rig.Commands{"datamove": datamove.Main, "datamoved": daemon.Main, "datamove-csi": driver.Main})
 	goleak.VerifyTestMain(m, goleak.Cleanup(rig.End))
 }
 

@@ -24,14 +24,14 @@ import (
 	"slices"
 	"testing"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
 	"datamove.dev/test/power/work"
 )
 
-func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": root.Main}) }
 
 // options mount the disk so that the kernel repairs nothing by itself: it may write a
 // name before the data of its file, as POSIX allows.

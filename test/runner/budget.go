@@ -31,7 +31,7 @@ var budgets = map[string]struct {
 	seconds float64
 	why     string
 }{
-	"cmd/datamove/cli":        {13, "25 scripts, each of many processes: 11"},
+	"cmd/datamove/root":       {13, "25 scripts, each of many processes: 11"},
 	"cmd/datamoved/daemon":    {17, "services as processes, and a store for copies of an HSM: 14"},
 	"mover/coordinator/state": {15, "kills, power cuts and damage, each look a process: 9, and 56 with the race detector"},
 	"mover/backend/s3":        {20, "versitygw, parts of 5 MiB, and what an object has beside its bytes: 76 to 92 with the race detector"},

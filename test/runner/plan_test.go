@@ -42,7 +42,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s runs %d times", p.ImportPath, times[p.ImportPath])
 		}
 	}
-	for p, want := range map[string]bool{"mover/engine/transfer": true, "mover/coordinator": true, "mover/engine/plan": false, "cmd/datamove/cli": false, "test/crash": false} {
+	for p, want := range map[string]bool{"mover/engine/transfer": true, "mover/coordinator": true, "mover/engine/plan": false, "cmd/datamove/root": false, "test/crash": false} {
 		if got, ok := raced["datamove.dev/"+p]; !ok || got != want {
 			t.Errorf("%s with the race detector: %v", p, got)
 		}

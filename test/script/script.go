@@ -1,4 +1,4 @@
-// Package script runs the scripts of this folder, which read as a manual of the commands: those that need nothing else beside cmd/datamove/cli, those of a
+// Package script runs the scripts of this folder, which read as a manual of the commands: those that need nothing else beside cmd/datamove/root, those of a
 // service in cmd/datamoved/daemon, and those with servers in test/system/cli. The commands are the test binary (testscript.Main).
 package script
 

@@ -77,7 +77,7 @@ func (f *figures) prologs() {
 	}
 	f.prolog(fmt.Sprintf("agents and coordinator are stopped (SIGSTOP), %d at any time on each node", each), s, false)
 	f.agentsReady(f.o.Nodes)
-	f.say("\nAll of them ended with 0. What nobody answers is waited for 3 s, three fifths of the deadline.\n")
+	f.say("\nAll of them ended with 0. A call without an answer is waited for 3 s, three fifths of the deadline.\n")
 }
 
 func (f *figures) prolog(what string, s sample, hasTarget bool) {

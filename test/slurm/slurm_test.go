@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 
 	"datamove.dev/cmd/datamove-bench/harness"
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rig.Be(rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main, "datamove-bench": harness.Main})
+	rig.Be(rig.Commands{"datamove": root.Main, "datamoved": daemon.Main, "datamove-bench": harness.Main})
 	Become()
 	code := m.Run()
 	common.stop()

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"datamove.dev/cmd/datamove/manual"
@@ -25,26 +26,26 @@ import (
 	"datamove.dev/mover/remedy"
 )
 
-// app is what the commands have of the process, and the flags that all of them
+// App is what the commands have of the process, and the flags that all of them
 // share. A test makes one of buffers.
-type app struct {
-	in       io.Reader
-	out, err io.Writer
-	env      func(string) string
-	environ  []string // what env has, NAME=value; nil is not looked at
-	// openSystem opens a path and finds out which file system it is on; nil does it for real.
-	openSystem func(path string) (*mounted, error)
-	// apart does the command in a process that can be left behind; nil does it in this one.
-	apart func(context.Context) error
+type App struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) string // a variable of the environment
+	environ  []string            // what env has, NAME=value; nil is not looked at
+	// OpenSystem opens a path and finds out which file system it is on; nil does it for real.
+	OpenSystem func(path string) (*Mounted, error)
+	// second does the command in a process that can be left behind; nil does it in this one.
+	second func(context.Context) error
 	// stops is what ends the command from outside; nil is its context alone.
 	stops *stops
-	// watched is the task that is shown now; nil is none.
-	watched atomic.Pointer[watcher]
+	// showsHung shows a call that has no answer, beside a task that is shown now; nil is no such task.
+	showsHung atomic.Pointer[func(why string, once bool)]
 
-	configFile     string
+	ConfigFile     string
 	serviceFlag    address
 	logLevel       string
-	verbose, quiet bool
+	Verbose, Quiet bool
 
 	inJob bool // the environment is that of a job of a user: the configuration is that of the site
 	begun bool // a command has taken over: errors are no longer those of flags
@@ -54,16 +55,22 @@ type app struct {
 	warned map[string]bool // tiers of which it was said that others may read their credentials
 }
 
-// run is the whole program. What went wrong has been told to a.err when it returns.
-func (a *app) run(ctx context.Context, args []string) error {
-	root := a.root()
+// Program is the tree of commands, which is above what they share.
+type Program struct {
+	Commands func(*App) *cobra.Command
+	Meant    func(cmd *cobra.Command, err error, args []string) (try string) // what to try instead of a command line that has an error
+}
+
+// Run is the whole program. What went wrong has been told to a.Err when it returns.
+func (a *App) Run(ctx context.Context, p Program, args []string) error {
+	root := p.Commands(a)
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	if a.apart != nil && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		// It may ask file systems, and a shell waits for it.
-		if err := a.apart(ctx); !errors.Is(err, errNotApart) {
+		if err := a.SecondProcess(ctx); !errors.Is(err, ErrNoSecondProcess) {
 			return err
 		}
 	}
@@ -71,11 +78,11 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err != nil && !a.begun {
 		var already *advised
 		if err = mover.Misusef("%w", err); !errors.As(err, &already) {
-			err = advise(err, meant(cmd, err, args))
+			err = Advise(err, p.Meant(cmd, err, args))
 		}
 	}
 	if left := (*abandoned)(nil); errors.Is(err, context.Canceled) && !errors.As(err, &left) {
-		err = errInterrupted
+		err = ErrInterrupted
 	}
 	if err != nil {
 		a.explain(cmd, err)
@@ -83,19 +90,19 @@ func (a *app) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// errInterrupted is the end of a command that was told to stop.
-var errInterrupted error = interrupted{}
+// ErrInterrupted is the end of a command that was told to stop.
+var ErrInterrupted error = interrupted{}
 
 type interrupted struct{}
 
 func (interrupted) Error() string { return "interrupted" }
 func (interrupted) Unwrap() error { return context.Canceled }
 
-// do makes a function the body of a command.
-func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+// Do makes a function the body of a command.
+func (a *App) Do(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.begun = true
-		if a.verbose && a.quiet {
+		if a.Verbose && a.Quiet {
 			return mover.Misusef("--verbose and --quiet exclude each other")
 		}
 		a.noteMisspelled()
@@ -107,33 +114,37 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 }
 
 // telling returns a context under which a person hears what a command waits for. Commands that show progress tell it there.
-func (a *app) telling(ctx context.Context, cmd *cobra.Command) context.Context {
-	if a.quiet {
+func (a *App) telling(ctx context.Context, cmd *cobra.Command) context.Context {
+	if a.Quiet {
 		return ctx
 	}
 	return retry.Telling(ctx, func(w *retry.Wait) {
 		if w != nil {
-			fmt.Fprintf(a.err, "datamove: %s: waiting: %s\n", cmd.Name(), shown(w.String()))
+			fmt.Fprintf(a.Err, "datamove: %s: waiting: %s\n", cmd.Name(), Shown(w.String()))
 		}
 	})
 }
 
-// doApart is do for what asks file systems, which may never answer.
-func (a *app) doApart(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-	within := a.do(body)
+// DoInSecondProcess is Do for what asks file systems, which may never answer.
+func (a *App) DoInSecondProcess(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	within := a.Do(body)
 	return func(cmd *cobra.Command, args []string) error {
-		if a.apart != nil {
-			a.begun = true
-			if err := a.apart(cmd.Context()); !errors.Is(err, errNotApart) {
-				return err
-			}
+		a.begun = true
+		if err := a.SecondProcess(cmd.Context()); !errors.Is(err, ErrNoSecondProcess) {
+			return err
 		}
 		return within(cmd, args)
 	}
 }
 
+// Begin says that a command has taken over, so that errors are no longer those of its flags: Do does it for most.
+func (a *App) Begin() { a.begun = true }
+
+// InUserJob says that the environment is that of a job of a user: the configuration is that of the site.
+func (a *App) InUserJob() { a.inJob = true }
+
 // explain tells a person what went wrong, and what there is to do about it.
-func (a *app) explain(cmd *cobra.Command, err error) {
+func (a *App) explain(cmd *cobra.Command, err error) {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
 	text := err.Error()
 	for _, name := range namesIn(err) {
@@ -141,11 +152,11 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line != "" { // cobra's advice has empty lines and tabs
-			fmt.Fprintf(a.err, "%s: %s\n", name, shown(line))
+			fmt.Fprintf(a.Err, "%s: %s\n", name, Shown(line))
 		}
 	}
 	if advice := cmp.Or(asShell(err), remedy.About(err)); advice != "" {
-		fmt.Fprintf(a.err, "try: %s\n", advice)
+		fmt.Fprintf(a.Err, "try: %s\n", advice)
 	}
 }
 
@@ -167,7 +178,7 @@ func asShell(err error) string {
 }
 
 // noteMisspelled says of a variable that is spelled almost like one of ours that it counts for nothing.
-func (a *app) noteMisspelled() {
+func (a *App) noteMisspelled() {
 	var ours []string
 	for _, e := range manual.Environment {
 		if strings.HasPrefix(e.Word, envPrefix) {
@@ -180,7 +191,7 @@ func (a *app) noteMisspelled() {
 			continue
 		}
 		if near := spelling.Nearest(name, ours); near != "" {
-			fmt.Fprintf(a.err, "datamove: the variable %s is not one of datamove and counts for nothing; did you mean %s?\n", mover.Printable(name), near)
+			fmt.Fprintf(a.Err, "datamove: the variable %s is not one of datamove and counts for nothing; did you mean %s?\n", mover.Printable(name), near)
 		}
 	}
 }
@@ -207,14 +218,23 @@ func namesIn(err error) []string {
 	return nil
 }
 
-// config reads the configuration once.
-func (a *app) config() (*config.Config, error) {
+// GlobalFlags adds the flags of all commands.
+func (a *App) GlobalFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&a.ConfigFile, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
+	flags.Var(&a.serviceFlag, "service", "have the work done by the service at `ADDRESS`, unix:///path or tcp://host:port; none is this process; default $DATAMOVE_SERVICE, then the configuration")
+	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr from `LEVEL` on: debug, info, warn, error (default warn)")
+	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "name every item")
+	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print errors only")
+}
+
+// Config reads the configuration once.
+func (a *App) Config() (*config.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conf != nil {
 		return a.conf, nil
 	}
-	c, err := config.Load(a.lookup)
+	c, err := config.Load(a.Lookup)
 	if err != nil {
 		return nil, err
 	}
@@ -222,25 +242,25 @@ func (a *app) config() (*config.Config, error) {
 	return c, nil
 }
 
-// lookup is the environment as the flags change it, for the configuration.
-func (a *app) lookup(key string) string {
+// Lookup is the environment as the flags change it, for the configuration.
+func (a *App) Lookup(key string) string {
 	switch {
 	case a.inJob:
 		return ""
-	case key == "DATAMOVE_CONFIG" && a.configFile != "":
-		return a.configFile
-	case key == "DATAMOVE_SERVICE" && a.env(key) == here: // which is no address
+	case key == "DATAMOVE_CONFIG" && a.ConfigFile != "":
+		return a.ConfigFile
+	case key == "DATAMOVE_SERVICE" && a.Env(key) == NoService: // which is no address
 		return ""
 	}
-	return a.env(key)
+	return a.Env(key)
 }
 
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// logger writes to w what --log-level asks for; without it, warnings, and with --quiet errors.
-func (a *app) logger(w io.Writer) (*slog.Logger, error) {
+// Logger writes to w what --log-level asks for; without it, warnings, and with --quiet errors.
+func (a *App) Logger(w io.Writer) (*slog.Logger, error) {
 	level := slog.LevelWarn
-	if a.quiet {
+	if a.Quiet {
 		level = slog.LevelError
 	}
 	if a.logLevel != "" {
@@ -253,17 +273,17 @@ func (a *app) logger(w io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
 }
 
-// terminal returns the file behind w when it is a terminal that can redraw lines.
-func (a *app) terminal(w any) (*os.File, bool) {
+// Terminal returns the file behind w when it is a terminal that can redraw lines.
+func (a *App) Terminal(w any) (*os.File, bool) {
 	if p, is := w.(*printed); is {
 		w = p.File
 	}
 	f, ok := w.(*os.File)
-	return f, ok && term.IsTerminal(int(f.Fd())) && a.env("TERM") != "dumb"
+	return f, ok && term.IsTerminal(int(f.Fd())) && a.Env("TERM") != "dumb"
 }
 
-// columns gives the width of a terminal, or 80.
-func columns(f *os.File) func() int {
+// TerminalWidth gives the width of a terminal, or 80.
+func TerminalWidth(f *os.File) func() int {
 	return func() int {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return width
@@ -283,10 +303,13 @@ func (e *advised) Advice() string { return e.try }
 
 func (e *advised) Unwrap() error { return e.error }
 
-// advise attaches what to try next.
-func advise(err error, try string) error {
+// Advise attaches what to try next.
+func Advise(err error, try string) error {
 	if err == nil {
 		return nil
 	}
 	return &advised{err, try}
 }
+
+// StateDir is where journals are kept.
+func (a *App) StateDir() (string, error) { return mover.StateDir(a.Env) }

@@ -9,16 +9,16 @@ import (
 	"datamove.dev/mover"
 )
 
-// confirm wants a yes from a person before something goes at place.
-func (a *app) confirm(question, place string, yes bool) error {
+// Confirm wants a yes from a person before something goes at place.
+func (a *App) Confirm(question, place string, yes bool) error {
 	if yes {
 		return nil
 	}
-	if _, ok := a.terminal(a.in); !ok {
-		return advise(mover.Misusef("nobody is there to ask: there is no terminal"), "--yes")
+	if _, ok := a.Terminal(a.In); !ok {
+		return Advise(mover.Misusef("there is no terminal to ask on"), "--yes")
 	}
-	fmt.Fprintf(a.err, "%s? [y/N] ", question)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	fmt.Fprintf(a.Err, "%s? [y/N] ", question)
+	answer, err := bufio.NewReader(a.In).ReadString('\n')
 	if err != nil && err != io.EOF { // the end of the input is no yes
 		return err
 	}

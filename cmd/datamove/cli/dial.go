@@ -15,8 +15,8 @@ import (
 	"datamove.dev/mover/remedy"
 )
 
-// here is the address that means this process.
-const here = "none"
+// NoService is the address that means this process.
+const NoService = "none"
 
 // address is --service. Given and empty it means something: this process.
 type address struct {
@@ -32,29 +32,29 @@ func (f *address) Set(s string) error {
 	return nil
 }
 
-// service returns the address of the service that does the work: that of --service,
+// Service returns the address of the service that does the work: that of --service,
 // of the environment, or of the configuration. "" is this process.
-func (a *app) service() (string, error) {
+func (a *App) Service() (string, error) {
 	address := a.serviceFlag.text
 	if !a.serviceFlag.set {
-		if address = a.env("DATAMOVE_SERVICE"); address == "" {
-			conf, err := a.config()
+		if address = a.Env("DATAMOVE_SERVICE"); address == "" {
+			conf, err := a.Config()
 			if err != nil {
 				return "", err
 			}
 			address = conf.Service
 		}
 	}
-	if address == here {
+	if address == NoService {
 		address = ""
 	}
 	return address, nil
 }
 
-// usual is where a service of this machine is without a configuration: that of
+// DefaultAddress is where a service of this machine is without a configuration: that of
 // root, or else our own.
-func (a *app) usual() string {
-	if run := a.env("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && !exists(strings.TrimPrefix(config.DefaultListen, "unix://")) {
+func (a *App) DefaultAddress() string {
+	if run := a.Env("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && !exists(strings.TrimPrefix(config.DefaultListen, "unix://")) {
 		if own := filepath.Join(run, "datamove", "datamoved.sock"); exists(own) {
 			return "unix://" + own
 		}
@@ -67,31 +67,31 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// client connects to the service, for commands that are nothing without one. They
+// Client connects to the service, for commands that are nothing without one. They
 // find it on its own machine without being told where.
-func (a *app) client(ctx context.Context) (*api.Client, error) {
-	address, err := a.service()
+func (a *App) Client(ctx context.Context) (*api.Client, error) {
+	address, err := a.Service()
 	if err != nil {
 		return nil, err
 	}
 	if address == "" && a.serviceFlag.set {
-		return nil, advise(mover.Misusef("this asks a service, and --service says that there is none"), "the command without --service")
+		return nil, Advise(mover.Misusef("this asks a service, and --service says that there is none"), "the command without --service")
 	}
 	if address == "" {
-		return a.dial(ctx, a.usual(), nameService)
+		return a.Dial(ctx, a.DefaultAddress(), nameService)
 	}
-	return a.dial(ctx, address, remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
+	return a.Dial(ctx, address, remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
 }
 
 // nameService is what helps where no service is configured, and none runs here.
 const nameService = "--service ADDRESS, DATAMOVE_SERVICE or service: in the configuration, which name one that runs elsewhere; docs/guides/service.md says how one begins here"
 
-// dial connects to the service at an address. If there is no service, try is the remedy.
-func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error) {
+// Dial connects to the service at an address. If there is no service, try is the remedy.
+func (a *App) Dial(ctx context.Context, address, try string) (*api.Client, error) {
 	var o api.Options
-	if isRemote(address) {
+	if IsRemote(address) {
 		var err error
-		if o.TLS, err = a.identity(); err != nil {
+		if o.TLS, err = a.Identity(); err != nil {
 			return nil, err
 		}
 	}
@@ -102,18 +102,19 @@ func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error
 	return c, nil
 }
 
-func isRemote(address string) bool { return strings.HasPrefix(address, "tcp://") }
+// IsRemote reports whether an address is that of another machine, as far as can be seen.
+func IsRemote(address string) bool { return strings.HasPrefix(address, "tcp://") }
 
 // newIdentity is the remedy for a certificate that a service refuses.
 const newIdentity = "a new certificate (datamove service identity, by the operator of the service)"
 
 // adviseDial says what to do about a service that can not be called.
-func (a *app) adviseDial(err error, address, try string) error {
+func (a *App) adviseDial(err error, address, try string) error {
 	var own interface{ Advice() string }
 	switch {
 	case errors.As(err, &own):
 		return err
-	case errors.Is(err, mover.ErrPermission) && isRemote(address):
+	case errors.Is(err, mover.ErrPermission) && IsRemote(address):
 		try = newIdentity + " in " + a.identityFile()
 		if at := datesOf(a.identityFile()); errors.Is(err, mover.ErrUnreachable) && at != "" { // the service does not take it
 			err, try = fmt.Errorf("%w; %s", err, at), try+", or the right time here and on the service: timedatectl"
@@ -127,37 +128,46 @@ func (a *app) adviseDial(err error, address, try string) error {
 			try = "--service tcp://" + mover.Printable(host)
 		}
 	}
-	return advise(err, try)
+	return Advise(err, try)
 }
 
-// ask does a command that asks the service. things is the command that lists what it
+// AskService does a command that asks the service. things is the command that lists what it
 // asks for.
-func (a *app) ask(ctx context.Context, things string, body func(*api.Client) error) error {
-	c, err := a.client(ctx)
+func (a *App) AskService(ctx context.Context, things string, body func(*api.Client) error) error {
+	c, err := a.Client(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }() // what was asked has been answered
-	return adviseAsked(body(c), things)
+	return AdviseAsked(body(c), things)
 }
 
-// adviseAsked says what to do about an answer of the service, for which the advice of
+// AdviseAsked says what to do about an answer of the service, for which the advice of
 // a copy would be wrong.
-func adviseAsked(err error, things string) error {
+func AdviseAsked(err error, things string) error {
 	var already *advised
-	var end *ended
+	var end *EndedError
 	switch {
 	case errors.As(err, &already), errors.As(err, &end):
 		return err
 	case errors.Is(err, mover.ErrNotExist):
-		return advise(err, things)
+		return Advise(err, things)
 	case errors.Is(err, mover.ErrPermission) && errors.Is(err, mover.ErrUnreachable):
-		return advise(err, newIdentity)
+		return Advise(err, newIdentity)
 	}
 	for _, kind := range []error{mover.ErrPermission, mover.ErrUnreachable, mover.ErrTimeout} {
 		if errors.Is(err, kind) {
-			return advise(err, remedy.For(remedy.Case{Kind: kind, Backend: remedy.Service}))
+			return Advise(err, remedy.For(remedy.Case{Kind: kind, Backend: remedy.Service}))
 		}
 	}
 	return err
 }
+
+// The commands that list what others ask for.
+const (
+	TaskList    = "datamove task list --all"
+	DatasetList = "datamove dataset list"
+	TierList    = "datamove tier list"
+	AgentList   = "datamove agent list"
+	LeaseList   = "datamove lease list"
+)

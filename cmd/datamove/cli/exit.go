@@ -9,19 +9,19 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// The exit codes (DESIGN, "Words on the command line").
+// The exit codes (docs/reference/exit-codes.md).
 const (
-	exitOther       = 1
-	exitUsage       = 2
-	exitNotExist    = 3
-	exitPermission  = 4
-	exitConflict    = 5
-	exitPartial     = 6
-	exitLimit       = 7
-	exitUnreachable = 8
-	exitCorrupt     = 9
-	exitTimeout     = 10
-	exitInterrupted = 130
+	ExitOther       = 1
+	ExitUsage       = 2
+	ExitNotExist    = 3
+	ExitPermission  = 4
+	ExitConflict    = 5
+	ExitPartial     = 6
+	ExitLimit       = 7
+	ExitUnreachable = 8
+	ExitCorrupt     = 9
+	ExitTimeout     = 10
+	ExitInterrupted = 130
 )
 
 // translation is what a kind of error means to a shell.
@@ -35,61 +35,61 @@ type translation struct {
 // An error of several kinds has the code of the first one. Among failures of items
 // those that are not grave only make the result partial.
 var codes = []translation{
-	{context.Canceled, exitInterrupted, true},
-	{mover.ErrCorrupt, exitCorrupt, true},
-	{mover.ErrFull, exitLimit, true},
-	{mover.ErrRefused, exitLimit, true},
-	{mover.ErrHeld, exitConflict, true},
-	{mover.ErrChanged, exitConflict, true},
-	{mover.ErrConflict, exitConflict, true},
-	{mover.ErrPermission, exitPermission, true},
-	{mover.ErrUsage, exitUsage, false},
-	{context.DeadlineExceeded, exitTimeout, false},
-	{mover.ErrTimeout, exitTimeout, false},
-	{mover.ErrUnreachable, exitUnreachable, false},
-	{mover.ErrTransient, exitUnreachable, false},
-	{mover.ErrNotExist, exitNotExist, false},
-	{mover.ErrReleased, exitOther, false},
-	{mover.ErrUnsupported, exitOther, false},
+	{context.Canceled, ExitInterrupted, true},
+	{mover.ErrCorrupt, ExitCorrupt, true},
+	{mover.ErrFull, ExitLimit, true},
+	{mover.ErrRefused, ExitLimit, true},
+	{mover.ErrHeld, ExitConflict, true},
+	{mover.ErrChanged, ExitConflict, true},
+	{mover.ErrConflict, ExitConflict, true},
+	{mover.ErrPermission, ExitPermission, true},
+	{mover.ErrUsage, ExitUsage, false},
+	{context.DeadlineExceeded, ExitTimeout, false},
+	{mover.ErrTimeout, ExitTimeout, false},
+	{mover.ErrUnreachable, ExitUnreachable, false},
+	{mover.ErrTransient, ExitUnreachable, false},
+	{mover.ErrNotExist, ExitNotExist, false},
+	{mover.ErrReleased, ExitOther, false},
+	{mover.ErrUnsupported, ExitOther, false},
 }
 
-// partial says that some items of a task failed. Each was told before.
-type partial struct {
-	failed int64
-	err    error // the gravest of the failures; nil is not known
-	differ bool  // they were compared: "failed" would mislead
+// PartialError says that some items of a task failed. Each was told before.
+type PartialError struct {
+	Failed int64
+	Err    error // the gravest of the failures; nil is not known
+	Differ bool  // they were compared: "failed" would mislead
 }
 
-func (p *partial) Error() string {
-	if p.differ {
-		return units.Plural(p.failed, "item differs or could not be read", "items differ or could not be read")
+func (p *PartialError) Error() string {
+	if p.Differ {
+		return units.Plural(p.Failed, "item differs or could not be read", "items differ or could not be read")
 	}
-	return units.Plural(p.failed, "item failed", "items failed")
+	return units.Plural(p.Failed, "item failed", "items failed")
 }
 
-func (p *partial) Unwrap() error { return p.err }
+func (p *PartialError) Unwrap() error { return p.Err }
 
-// ended says that a task of the service has ended otherwise than all there, all
+// EndedError says that a task of the service has ended otherwise than all there, all
 // verified. What a process of its own would have returned is what the service says.
-type ended struct {
-	text string
-	code int
-	kind error // the gravest that is known of what failed; nil is not known
+type EndedError struct {
+	Text string
+	Code int
+	Kind error // the gravest that is known of what failed; nil is not known
 }
 
-func (e *ended) Error() string { return e.text }
-func (e *ended) Unwrap() error { return e.kind }
+func (e *EndedError) Error() string { return e.Text }
+func (e *EndedError) Unwrap() error { return e.Kind }
 
-// exitCode translates an error.
-func exitCode(err error) int {
+// ExitCode translates an error.
+func ExitCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	var end *ended
+	var end *EndedError
 	if errors.As(err, &end) {
-		return end.code
+		return end.Code
 	}
-	var some *partial
+	var some *PartialError
 	items := errors.As(err, &some)
 	for _, c := range codes {
 		if (c.grave || !items) && errors.Is(err, c.kind) {
@@ -97,13 +97,13 @@ func exitCode(err error) int {
 		}
 	}
 	if items {
-		return exitPartial
+		return ExitPartial
 	}
-	return exitOther
+	return ExitOther
 }
 
-// kindOf is the one kind of error that has an exit code; nil when there are several.
-func kindOf(code int) (kind error) {
+// KindOfExit is the one kind of error that has an exit code; nil when there are several.
+func KindOfExit(code int) (kind error) {
 	for _, c := range codes {
 		switch {
 		case c.code != code:
@@ -117,16 +117,16 @@ func kindOf(code int) (kind error) {
 }
 
 // gravity has every exit code, the least grave first.
-var gravity = []int{0, exitOther, exitNotExist, exitUnreachable, exitTimeout, exitUsage, exitPartial,
-	exitPermission, exitConflict, exitLimit, exitCorrupt, exitInterrupted}
+var gravity = []int{0, ExitOther, ExitNotExist, ExitUnreachable, ExitTimeout, ExitUsage, ExitPartial,
+	ExitPermission, ExitConflict, ExitLimit, ExitCorrupt, ExitInterrupted}
 
-// graver returns the one of two exit codes that counts. What is unknown has failed.
-func graver(a, b int) int {
+// GraverExit returns the one of two exit codes that counts. What is unknown has failed.
+func GraverExit(a, b int) int {
 	weight := func(code int) int {
 		if i := slices.Index(gravity, code); i >= 0 {
 			return i
 		}
-		return slices.Index(gravity, exitOther)
+		return slices.Index(gravity, ExitOther)
 	}
 	if weight(b) > weight(a) {
 		return b

@@ -40,35 +40,12 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 }
 
-// TestAdviceCanBeTaken: an option that is advised after an error belongs to commands that the advice names, since any command may have failed.
-func TestAdviceCanBeTaken(t *testing.T) {
-	root := (&app{}).root()
-	for _, try := range remedy.All() {
-		for _, word := range strings.FieldsFunc(try, func(r rune) bool { return strings.ContainsRune(" ,;:()=", r) }) {
-			option, is := strings.CutPrefix(word, "--")
-			if !is {
-				continue
-			}
-			named := 0
-			for _, cmd := range root.Commands() {
-				if !slices.Contains(strings.Fields(strings.ReplaceAll(try, ",", "")), cmd.Name()) {
-					continue
-				}
-				if named++; cmd.Flags().Lookup(option) == nil {
-					t.Errorf("%s has no --%s: %s", cmd.Name(), option, try)
-				}
-			}
-			if named == 0 {
-				t.Errorf("whose --%s it is says nothing: %s", option, try)
-			}
-		}
-	}
-}
-
 //safety:9 with TestEveryKindHasACode
 func TestExitCode(t *testing.T) {
 	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }
-	some := func(kinds ...error) error { return &partial{failed: int64(len(kinds)), err: errors.Join(kinds...)} }
+	some := func(kinds ...error) error {
+		return &PartialError{Failed: int64(len(kinds)), Err: errors.Join(kinds...)}
+	}
 	for _, row := range []struct {
 		name string
 		err  error
@@ -98,9 +75,9 @@ func TestExitCode(t *testing.T) {
 		{"7 before 5", some(at(mover.ErrHeld), at(mover.ErrFull)), 7},
 		{"9 before 7", some(at(mover.ErrFull), at(mover.ErrCorrupt)), 9},
 		{"9 before all", some(mover.Kinds()...), 9},
-		{"advice changes no code", advise(at(mover.ErrPermission), "sudo"), 4},
+		{"advice changes no code", Advise(at(mover.ErrPermission), "sudo"), 4},
 	} {
-		if got := exitCode(row.err); got != row.want {
+		if got := ExitCode(row.err); got != row.want {
 			t.Errorf("%s: exit %d, want %d", row.name, got, row.want)
 		}
 	}
@@ -110,8 +87,8 @@ func TestExitCode(t *testing.T) {
 //
 //safety:9 every pair of kinds of errors, as failures of two items
 func TestGravestDecides(t *testing.T) {
-	rank := []int{exitPartial, exitPermission, exitConflict, exitLimit, exitCorrupt, exitInterrupted}
-	alone := func(kind error) int { return exitCode(&partial{failed: 1, err: kind}) }
+	rank := []int{ExitPartial, ExitPermission, ExitConflict, ExitLimit, ExitCorrupt, ExitInterrupted}
+	alone := func(kind error) int { return ExitCode(&PartialError{Failed: 1, Err: kind}) }
 	for _, a := range mover.Kinds() {
 		for _, b := range mover.Kinds() {
 			want := max(slices.Index(rank, alone(a)), slices.Index(rank, alone(b)))
@@ -119,7 +96,7 @@ func TestGravestDecides(t *testing.T) {
 				t.Fatalf("%v, %v: exit %d, %d", a, b, alone(a), alone(b))
 			}
 			gravest := engine.Gravest(a, b)
-			if here, there := exitCode(&partial{failed: 2, err: gravest}), convert.ExitCode(mover.KindName(gravest), 2); here != rank[want] || there != rank[want] {
+			if here, there := ExitCode(&PartialError{Failed: 2, Err: gravest}), convert.ExitCode(mover.KindName(gravest), 2); here != rank[want] || there != rank[want] {
 				t.Errorf("%v and %v: exit %d, of the service %d, want %d", a, b, here, there, rank[want])
 			}
 		}
@@ -142,8 +119,8 @@ func TestNamesBeginNoLine(t *testing.T) {
 	open := &fs.PathError{Op: "open", Path: "/x\ndatamove: all is well", Err: fs.ErrNotExist}
 	link := &os.LinkError{Op: "rename", Old: "a\nb", New: "c", Err: fs.ErrExist}
 	var said strings.Builder
-	a := app{err: &said}
-	a.explain(&cobra.Command{Use: "do"}, fmt.Errorf("first: %w", advise(errors.Join(open, errors.New("full"), link), "less")))
+	a := App{Err: &said}
+	a.explain(&cobra.Command{Use: "do"}, fmt.Errorf("first: %w", Advise(errors.Join(open, errors.New("full"), link), "less")))
 	const want = `do: first: open "/x\ndatamove: all is well": file does not exist
 do: full
 do: rename "a\nb" c: file already exists
@@ -151,5 +128,22 @@ try: less
 `
 	if said.String() != want {
 		t.Errorf("%swant\n%s", said.String(), want)
+	}
+}
+
+// TestCodesAgree compares what the service says with what this process would.
+func TestCodesAgree(t *testing.T) {
+	for _, kind := range append(mover.Kinds(), errors.New("?")) {
+		if got, want := convert.ExitCode(mover.KindName(kind), 0), ExitCode(kind); got != want {
+			t.Errorf("%v: the service says %d, and we %d", kind, got, want)
+		}
+		if got, want := convert.ExitCode(mover.KindName(kind), 1), ExitCode(&PartialError{Failed: 1, Err: kind}); got != want {
+			t.Errorf("an item %v: the service says %d, and we %d", kind, got, want)
+		}
+	}
+	for _, c := range append(codes, translation{code: 42}, translation{code: ExitPartial}) {
+		if GraverExit(0, c.code) != c.code || GraverExit(c.code, 0) != c.code {
+			t.Errorf("%d has no gravity", c.code)
+		}
 	}
 }

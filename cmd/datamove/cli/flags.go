@@ -6,10 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"datamove.dev/mover"
-	"datamove.dev/mover/engine"
-	"datamove.dev/mover/units"
 )
 
 // parsed is a flag with a text that a function reads.
@@ -32,131 +28,51 @@ func (p *parsed[T]) Set(s string) error {
 	return nil
 }
 
-// parsedVar adds a flag that parse reads. The word in backquotes in help names its value.
-func parsedVar[T any](flags *pflag.FlagSet, dst *T, name string, parse func(string) (T, error), help string) {
+// ParsedVar adds a flag that parse reads. The word in backquotes in help names its value.
+func ParsedVar[T any](flags *pflag.FlagSet, dst *T, name string, parse func(string) (T, error), help string) {
 	flags.Var(&parsed[T]{dst: dst, parse: parse, kind: "value"}, name, help)
 }
 
-// choice is one word of a flag, and what it means.
-type choice[T any] struct {
-	word  string
-	value T
+// Choice is one word of a flag, and what it means.
+type Choice[T any] struct {
+	Word  string
+	Value T
 }
 
-// chosen is a flag that takes one of a few words.
-type chosen[T any] struct {
-	dst     *T
-	choices []choice[T]
-	text    string
+// Chosen is a flag that takes one of a few words.
+type Chosen[T any] struct {
+	Dst     *T
+	Choices []Choice[T]
+	Text    string // of the choice, as it was made; the default at first
 }
 
-func (c *chosen[T]) String() string { return c.text }
-func (c *chosen[T]) Type() string   { return "word" }
+func (c *Chosen[T]) String() string { return c.Text }
+func (c *Chosen[T]) Type() string   { return "word" }
 
-func (c *chosen[T]) Set(s string) error {
-	for _, one := range c.choices {
-		if one.word == s {
-			*c.dst, c.text = one.value, s
+func (c *Chosen[T]) Set(s string) error {
+	for _, one := range c.Choices {
+		if one.Word == s {
+			*c.Dst, c.Text = one.Value, s
 			return nil
 		}
 	}
-	return fmt.Errorf("must be one of %s", strings.Join(c.words(), ", "))
+	return fmt.Errorf("must be one of %s", strings.Join(c.Words(), ", "))
 }
 
-func (c *chosen[T]) words() []string {
-	words := make([]string, len(c.choices))
-	for i, one := range c.choices {
-		words[i] = one.word
+// Words are what may be chosen.
+func (c *Chosen[T]) Words() []string {
+	words := make([]string, len(c.Choices))
+	for i, one := range c.Choices {
+		words[i] = one.Word
 	}
 	return words
 }
 
-var (
-	reflinkChoices = []choice[engine.Reflink]{{"auto", engine.ReflinkAuto}, {"never", engine.ReflinkNever}}
-	releaseChoices = []choice[engine.Released]{{"restore", engine.ReleasedRestore}, {"skip", engine.ReleasedSkip}, {"fail", engine.ReleasedFail}}
-	onFullChoices  = []choice[engine.OnNoSpace]{{"wait", engine.NoSpaceWait}, {"fail", engine.NoSpaceFail}}
-	levelChoices   = []choice[mover.Level]{{"written", mover.Written}, {"server", mover.Server}, {"read", mover.Read}}
-)
-
-// parseMaxDelete reads N or N%.
-func parseMaxDelete(s string) (engine.MaxDelete, error) {
-	if number, ok := strings.CutSuffix(s, "%"); ok {
-		percent, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(percent >= 0 && percent <= 100) {
-			return engine.MaxDelete{}, fmt.Errorf("want a percentage from 0%% to 100%%")
-		}
-		return engine.MaxDelete{Set: true, Percent: percent}, nil
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
-		return engine.MaxDelete{}, fmt.Errorf("want a number of entries, or a percentage like 5%%")
-	}
-	return engine.MaxDelete{Set: true, Entries: n}, nil
-}
-
-// facts are the words of --preserve.
-var facts = map[string]mover.Facts{
-	"all":    0,
-	"none":   mover.FactCRC, // what the content alone has
-	"mode":   mover.FactMode,
-	"owner":  mover.FactOwner,
-	"group":  mover.FactGroup,
-	"mtime":  mover.FactMtime,
-	"atime":  mover.FactAtime,
-	"times":  mover.FactMtime | mover.FactAtime,
-	"xattrs": mover.FactXattrs,
-	"acls":   mover.FactXattrs, // POSIX ACLs are extended attributes
-	"links":  mover.FactLinks,
-	"holes":  mover.FactHoles,
-
-	"headers":  mover.FactHeaders, // of objects, as what follows
-	"metadata": mover.FactMetadata,
-	"tags":     mover.FactTags,
-	"class":    mover.FactClass,
-
-	"layout": mover.FactLayout, // these two with all others, unless some of them are named
-
-	"privileges": mover.FactPrivileges,
-}
-
-// parsePreserve reads a list of facts. 0 is all of them.
-func parsePreserve(s string) (mover.Facts, error) {
-	var set mover.Facts
-	all := false
-	for name := range strings.SplitSeq(s, ",") {
-		f, ok := facts[strings.TrimSpace(name)]
-		if !ok {
-			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, headers, metadata, tags, class, layout, privileges, all, none", name)
-		}
-		all = all || f == 0
-		set |= f
-	}
-	beside := set & (mover.FactLayout | mover.FactPrivileges)
-	switch {
-	case all && beside == 0:
-		return 0, nil
-	case all, set == beside:
-		return mover.AllFacts | beside, nil
-	}
-	return set, nil
-}
-
-// parseJobs reads a number of calls in flight; 0 finds a good one.
-func parseJobs(s string) (int, error) {
+// ParseJobs reads a number of calls in flight; 0 finds a good one.
+func ParseJobs(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 4096 {
 		return 0, fmt.Errorf("want a number from 1 to 4096, or 0 to find a good one")
 	}
 	return n, nil
-}
-
-// minMemory is what one part of each of a few workers takes.
-const minMemory = 16 << 20
-
-func parseMemory(s string) (int64, error) {
-	n, err := units.ParseBytes(s)
-	if err == nil && n < minMemory {
-		err = fmt.Errorf("want %s at least", units.Bytes(minMemory))
-	}
-	return n, err
 }

@@ -134,14 +134,14 @@ func (h *hungCalls) leaves(now time.Time, told time.Duration) (*abandoned, bool)
 type abandoned struct{ what string }
 
 func (a *abandoned) Error() string { return "interrupted; not waited for: " + a.what }
-func (a *abandoned) Unwrap() error { return errInterrupted }
+func (a *abandoned) Unwrap() error { return ErrInterrupted }
 
 // Advice is what to do about it.
-func (a *abandoned) Advice() string { return silenceMend }
+func (a *abandoned) Advice() string { return NoAnswerRemedy }
 
 // attended does body, tells of calls that hang, and returns without its end when it was told to stop and such a call has no answer. Then the process has to end.
 // The calls are not those of the first thread, which hears signals (init).
-func (a *app) attended(ctx context.Context, command string, body func() error) error {
+func (a *App) attended(ctx context.Context, command string, body func() error) error {
 	over := make(chan error, 1)
 	crash := make(chan *crashed, 1)
 	go func() {
@@ -178,14 +178,20 @@ func (a *app) attended(ctx context.Context, command string, body func() error) e
 	}
 }
 
+// ShowHung has shows show the calls that have no answer, until it is called back.
+func (a *App) ShowHung(shows func(why string, once bool)) (back func()) {
+	a.showsHung.Store(&shows)
+	return func() { a.showsHung.Store(nil) }
+}
+
 // hangs is told of what a call that hangs is for, and whether that is new; "" is that none does.
-func (a *app) hangs(command string) func(why string, once bool) {
-	if w := a.watched.Load(); w != nil {
-		return w.hangs
+func (a *App) hangs(command string) func(why string, once bool) {
+	if shows := a.showsHung.Load(); shows != nil {
+		return *shows
 	}
 	return func(why string, once bool) {
-		if once && !a.quiet {
-			fmt.Fprintf(a.err, "datamove: %s: waiting: %s\n", command, shown(why))
+		if once && !a.Quiet {
+			fmt.Fprintf(a.Err, "datamove: %s: waiting: %s\n", command, Shown(why))
 		}
 	}
 }

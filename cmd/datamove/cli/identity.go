@@ -21,23 +21,23 @@ import (
 // maxIdentity bounds the file of a certificate: one of ours has a few thousand bytes.
 const maxIdentity = 1 << 20
 
-// identity is how a service over TCP knows us, and we it: a file with a private
+// Identity is how a service over TCP knows us, and we it: a file with a private
 // key, its certificate, and those of the authority of the service, as package trust
 // writes it.
-func (a *app) identity() (*tls.Config, error) {
+func (a *App) Identity() (*tls.Config, error) {
 	file := a.identityFile()
 	own, authorities, err := readIdentity(file)
 	var open *openToOthers
 	switch {
 	case errors.As(err, &open):
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
-		return nil, advise(err, open.mend(file)+"; and where others may have read it, a new one: datamove service identity NAME, by the operator of the service")
+		return nil, Advise(err, open.mend(file)+"; and where others may have read it, a new one: datamove service identity NAME, by the operator of the service")
 	case errors.As(err, new(*pki.Lapsed)):
 		err = &mover.Error{Op: "use your certificate", Place: file, Err: err}
-		return nil, advise(err, "timedatectl, which shows whether the clock here is right; then a new certificate: datamove service identity NAME, by the operator of the service")
+		return nil, Advise(err, "timedatectl, which shows whether the clock here is right; then a new certificate: datamove service identity NAME, by the operator of the service")
 	case err != nil:
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
-		return nil, advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
+		return nil, Advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
 	}
 	return pki.ClientTLS(pki.ClientOptions{
 		Authorities: func() *x509.CertPool { return authorities },
@@ -46,15 +46,15 @@ func (a *app) identity() (*tls.Config, error) {
 }
 
 // identityFile stands beside the configuration of the user.
-func (a *app) identityFile() string {
-	if file := a.env("DATAMOVE_IDENTITY"); file != "" {
+func (a *App) identityFile() string {
+	if file := a.Env("DATAMOVE_IDENTITY"); file != "" {
 		return file
 	}
 	beside := config.Candidates(func(key string) string {
 		if key == "DATAMOVE_CONFIG" {
 			return ""
 		}
-		return a.env(key)
+		return a.Env(key)
 	})
 	return filepath.Join(filepath.Dir(beside[0]), "identity.pem")
 }

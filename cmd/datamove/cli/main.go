@@ -1,17 +1,14 @@
-// Package cli is the command datamove, which copies, synchronises and verifies trees of
-// files between POSIX file systems and S3: whole, checked, resumable.
+// Package cli is what all commands of datamove share: the process and its flags ([App]), formats of output ([Format], [Listing]), exit codes, the way to the
+// service, locations of the command line, and questions to file systems that may hang ([Probe]).
 //
-// What it owns: the command line, its exit codes ([codes]), what is printed, and
-// the wiring of places to the mover (open.go). The work itself is done by
-// datamove.dev/mover/engine, in this process, or by a service through
-// datamove.dev/api (there.go); what is printed and how it ends is the same.
+// A package beside it has the commands of one noun: a function that makes a cobra.Command of an App with its own flags; [App.Do] runs its body, with its own and
+// views. Package root puts them together; nothing here knows a command. The work itself is done by datamove.dev/mover/engine, in this process, or by a service
+// through datamove.dev/api; what is printed and how it ends is the same.
 //
-// An interrupted or killed run leaves nothing half visible; the same command goes
-// on where it stopped. What asks file systems waits for none that hangs (question), and
-// is done by a second process, which can be left behind (apart). Text that comes from
-// elsewhere reaches no terminal as it is (shown). Scripts in test/script show every
-// command with its output, TestEveryKindHasACode that no kind of error was forgotten,
-// TestCodesAgree that a service counts the same.
+// An interrupted or killed run leaves nothing half visible; the same command goes on where it stopped. What asks file systems waits for none that hangs
+// ([ProbePath]), and is done by a second process, which can be left behind ([App.SecondProcess]). Text that comes from elsewhere reaches no terminal as it is ([Shown]).
+// What is printed as JSON has a schema with a number, which changes with what would break a reader. TestEveryKindHasACode shows that no kind of error was
+// forgotten, TestCodesAgree that a service counts the same.
 package cli
 
 import (
@@ -36,7 +33,7 @@ func init() { runtime.LockOSThread() }
 
 // Main is the whole command in its process: it takes os.Args, and returns the exit code.
 // release is the version that the linker set, or "".
-func Main(release string) (code int) {
+func Main(release string, p Program) (code int) {
 	version = release
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(heapGrowth)
@@ -46,16 +43,16 @@ func Main(release string) (code int) {
 	defer func() {
 		if p := recover(); p != nil { // of this goroutine or the one of a command; of others the runtime says the same, and ends with 2
 			c := crashOf(p)
-			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", buildFacts().Version, c.fault, c.stack)
-			code = exitOther
+			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", BuildFacts().Version, c.fault, c.stack)
+			code = ExitOther
 		}
 	}()
-	a := app{in: os.Stdin, out: &printed{os.Stdout, stops.stop}, err: &printed{os.Stderr, stops.stop}, env: os.Getenv, environ: os.Environ(), stops: stops}
+	a := App{In: os.Stdin, Out: &printed{os.Stdout, stops.stop}, Err: &printed{os.Stderr, stops.stop}, Env: os.Getenv, environ: os.Environ(), stops: stops}
 	first := toFirst()
 	if first == nil {
-		a.apart = apart
+		a.second = runSecond
 	}
-	code = exitCode(a.run(ctx, os.Args[1:]))
+	code = ExitCode(a.Run(ctx, p, os.Args[1:]))
 	if first != nil {
 		part(first, code)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"datamove.dev/lustre/fshints"
@@ -16,11 +17,11 @@ import (
 	"datamove.dev/mover/location"
 )
 
-// locate reads one location of the command line. Paths become absolute, and a tier
+// Locate reads one location of the command line. Paths become absolute, and a tier
 // its path or bucket, so that two names of one place are seen to be one; a bucket
 // remembers in Tier where its endpoint and credentials are described.
-func (a *app) locate(arg string) (location.Location, error) {
-	l, err := absolute(arg)
+func (a *App) Locate(arg string) (location.Location, error) {
+	l, err := ParseLocation(arg)
 	switch {
 	case l.InTier():
 		return a.resolve(l)
@@ -30,8 +31,8 @@ func (a *app) locate(arg string) (location.Location, error) {
 	return l, err
 }
 
-func (a *app) resolve(l location.Location) (location.Location, error) {
-	conf, err := a.config()
+func (a *App) resolve(l location.Location) (location.Location, error) {
+	conf, err := a.Config()
 	if err != nil {
 		return l, err
 	}
@@ -43,16 +44,16 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 			meant.Tier = near
 			try = meant.String() + ", or " + try
 		}
-		return l, advise(conf.NoTier(l.Tier), try)
+		return l, Advise(conf.NoTier(l.Tier), try)
 	}
 	return resolved, nil
 }
 
-// open is the engine.Opener of this program. Paths need no configuration: one that can not be
+// Open is the engine.Opener of this program. Paths need no configuration: one that can not be
 // read has no tiers that they could be in.
-func (a *app) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
+func (a *App) Open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 	s := backend.Resolver{FileSystem: fshints.Of}
-	conf, err := a.config()
+	conf, err := a.Config()
 	switch {
 	case err == nil:
 		s.Tiers = conf.Tiers
@@ -64,10 +65,10 @@ func (a *app) open(ctx context.Context, l location.Location, o engine.OpenOption
 }
 
 // warn says once that others may read the credentials of a tier that is opened.
-func (a *app) warn(conf *config.Config, tier string) {
+func (a *App) warn(conf *config.Config, tier string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if tier == "" || a.quiet || a.warned[tier] {
+	if tier == "" || a.Quiet || a.warned[tier] {
 		return
 	}
 	if a.warned == nil {
@@ -75,18 +76,27 @@ func (a *app) warn(conf *config.Config, tier string) {
 	}
 	a.warned[tier] = true
 	for _, p := range conf.TierWarnings(tier) {
-		fmt.Fprintf(a.err, "datamove: warning: %s\n", p)
+		fmt.Fprintf(a.Err, "datamove: warning: %s\n", p)
 	}
 }
 
-// bucket says how to reach the bucket of l.
-func (a *app) bucket(l location.Location) (s3.Options, error) {
+// Bucket says how to reach the bucket of l.
+func (a *App) Bucket(l location.Location) (s3.Options, error) {
 	if l.Tier == "" {
 		return backend.Resolver{}.Bucket(l)
 	}
-	conf, err := a.config()
+	conf, err := a.Config()
 	if err != nil {
 		return s3.Options{}, err
 	}
 	return backend.Resolver{Tiers: conf.Tiers}.Bucket(l)
+}
+
+// ParseLocation reads a location and leaves to a service what is in it.
+func ParseLocation(arg string) (location.Location, error) {
+	l, err := location.Parse(arg)
+	if err == nil && l.IsPath() {
+		l.Path, err = filepath.Abs(l.Path)
+	}
+	return l, err
 }

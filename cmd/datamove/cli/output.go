@@ -14,38 +14,38 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// format is what -o asks for.
-type format string
+// Format is what -o asks for.
+type Format string
 
 // The formats. Every command has table, json and yaml; those that list things
 // have jsonl, one object per line as they come, and name.
 const (
-	formatTable format = "table"
-	formatJSON  format = "json"
-	formatJSONL format = "jsonl"
-	formatYAML  format = "yaml"
-	formatName  format = "name"
-	formatWide  format = "wide" // a table of more
+	FormatTable Format = "table"
+	FormatJSON  Format = "json"
+	FormatJSONL Format = "jsonl"
+	FormatYAML  Format = "yaml"
+	FormatName  Format = "name"
+	FormatWide  Format = "wide" // a table of more
 )
 
-// formatVar adds -o with the given formats, the first of which is the default.
-func formatVar(flags *pflag.FlagSet, dst *format, allowed ...format) {
-	c := &chosen[format]{dst: dst, text: string(allowed[0])}
+// FormatVar adds -o with the given formats, the first of which is the default.
+func FormatVar(flags *pflag.FlagSet, dst *Format, allowed ...Format) {
+	c := &Chosen[Format]{Dst: dst, Text: string(allowed[0])}
 	for _, f := range allowed {
-		c.choices = append(c.choices, choice[format]{string(f), f})
+		c.Choices = append(c.Choices, Choice[Format]{string(f), f})
 	}
 	*dst = allowed[0]
-	flags.VarP(c, "output", "o", "print as `FORMAT`: "+strings.Join(c.words(), ", "))
+	flags.VarP(c, "output", "o", "print as `FORMAT`: "+strings.Join(c.Words(), ", "))
 }
 
-// writeObject writes one value as JSON or YAML. The keys of YAML are those of
+// WriteObject writes one value as JSON or YAML. The keys of YAML are those of
 // JSON, in the same order.
-func writeObject(w io.Writer, f format, v any) error {
+func WriteObject(w io.Writer, f Format, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	if f != formatYAML {
+	if f != FormatYAML {
 		_, err = fmt.Fprintf(w, "%s\n", text)
 		return err
 	}
@@ -83,18 +83,19 @@ func blockStyle(n *yaml.Node, styles map[string]yaml.Style) {
 	}
 }
 
-// lines writes whole lines from many goroutines and keeps the first error: a full
+// Lines writes whole lines from many goroutines and keeps the first error: a full
 // disk or a closed pipe behind stdout is found when everything is over.
-type lines struct {
+type Lines struct {
 	mu  sync.Mutex // guards what is below
 	buf *bufio.Writer
 	err error
 }
 
-func newLines(w io.Writer) *lines { return &lines{buf: bufio.NewWriterSize(w, 64<<10)} }
+// NewLines begins to write lines; Flush ends it.
+func NewLines(w io.Writer) *Lines { return &Lines{buf: bufio.NewWriterSize(w, 64<<10)} }
 
 // JSON writes v as one line.
-func (l *lines) JSON(v any) {
+func (l *Lines) JSON(v any) {
 	text, err := json.Marshal(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,27 +106,35 @@ func (l *lines) JSON(v any) {
 }
 
 // Printf writes one line of text.
-func (l *lines) Printf(format string, args ...any) {
+func (l *Lines) Printf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(fmt.Appendf(nil, format+"\n", args...))
 }
 
 // Raw writes text as it is.
-func (l *lines) Raw(text string) {
+func (l *Lines) Raw(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write([]byte(text))
 }
 
-func (l *lines) write(text []byte) {
+// Write implements io.Writer.
+func (l *Lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(text)
+	return len(text), l.err
+}
+
+func (l *Lines) write(text []byte) {
 	if l.err == nil {
 		_, l.err = l.buf.Write(text)
 	}
 }
 
 // Flush writes what is buffered and returns the first error of all.
-func (l *lines) Flush() error {
+func (l *Lines) Flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.buf.Flush(); l.err == nil {
@@ -134,9 +143,9 @@ func (l *lines) Flush() error {
 	return l.err
 }
 
-// shown is foreign text as a terminal may have it: nothing in it moves the
+// Shown is foreign text as a terminal may have it: nothing in it moves the
 // cursor, changes colours or begins a line.
-func shown(text string) string {
+func Shown(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
@@ -148,9 +157,9 @@ func shown(text string) string {
 	}, text)
 }
 
-// coloured is text for stdout in a colour, where that is wanted (no-color.org).
-func (a *app) coloured(colour, text string) string {
-	if _, ok := a.terminal(a.out); !ok || colour == "" || a.env("NO_COLOR") != "" {
+// Coloured is text for stdout in a colour, where that is wanted (no-color.org).
+func (a *App) Coloured(colour, text string) string {
+	if _, ok := a.Terminal(a.Out); !ok || colour == "" || a.Env("NO_COLOR") != "" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
@@ -158,21 +167,29 @@ func (a *app) coloured(colour, text string) string {
 
 // The colours of good, of what a person should look at, and of bad.
 const (
-	green  = "32"
-	yellow = "33"
-	red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Red    = "31"
 )
 
-// nameView is a name in JSON, which has no bytes that are not UTF-8: such a name
+// NameView is a name in JSON, which has no bytes that are not UTF-8: such a name
 // is in name64 as it is (base64), and in name only for people.
-type nameView struct {
+type NameView struct {
 	Name   string `json:"name"`
 	Name64 []byte `json:"name64,omitempty"`
 }
 
-func viewName(name string) nameView {
+// ViewName is a name as JSON has it.
+func ViewName(name string) NameView {
 	if utf8.ValidString(name) {
-		return nameView{Name: name}
+		return NameView{Name: name}
 	}
-	return nameView{Name: strings.ToValidUTF8(name, "�"), Name64: []byte(name)}
+	return NameView{Name: strings.ToValidUTF8(name, "�"), Name64: []byte(name)}
+}
+
+// Note tells a person something beside what is printed.
+func (a *App) Note(format string, args ...any) {
+	if !a.Quiet {
+		fmt.Fprintf(a.Err, "note: %s\n", Shown(fmt.Sprintf(format, args...)))
+	}
 }

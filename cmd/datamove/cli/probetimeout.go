@@ -13,23 +13,23 @@ import (
 	"datamove.dev/mover/remedy"
 )
 
-// How long a probe waits for an answer. A system call on a mount whose server
-// is gone hears no context, and may last for ever: it is left behind, with the thread
+// How long a probe waits for an answer. A system call on a mount with a lost
+// server observes no context, and may last for ever: it is left behind, with the thread
 // that it holds, and ends with the process.
 const (
-	// answerTime is for the kernel: it takes milliseconds, and seconds where a server is
+	// ProbeTime is for the kernel: it takes milliseconds, and seconds where a server is
 	// busy. A server that is being replaced takes minutes, which is what is to be told.
-	answerTime = 10 * time.Second
-	// toolTime is for what calls of a vendor's tools and servers, which have a limit
+	ProbeTime = 10 * time.Second
+	// ToolTime is for what calls of a vendor's tools and servers, which have a limit
 	// of their own (a minute, package gpfs).
-	toolTime = 3 * time.Minute
+	ToolTime = 3 * time.Minute
 	// mostAsked is how many file systems are asked at once, and so how many threads are
-	// left behind in each answerTime.
+	// left behind in each ProbeTime.
 	mostAsked = 16
 )
 
-// answered asks, and does not wait longer than limit.
-func answered[T any](ctx context.Context, limit time.Duration, subject string, ask func(context.Context) (T, error)) (T, error) {
+// Probe asks, and does not wait longer than limit.
+func Probe[T any](ctx context.Context, limit time.Duration, subject string, ask func(context.Context) (T, error)) (T, error) {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	type answer struct {
@@ -52,55 +52,55 @@ func answered[T any](ctx context.Context, limit time.Duration, subject string, a
 	if err := ctx.Err(); err != nil {
 		return got.value, err
 	}
-	return got.value, &silence{subject, limit}
+	return got.value, &NoAnswer{subject, limit}
 }
 
-// silence is the error of what does not answer.
-type silence struct {
+// NoAnswer is the error of what does not answer.
+type NoAnswer struct {
 	subject string
 	limit   time.Duration
 }
 
-func (s *silence) Error() string {
-	return fmt.Sprintf("%s: %s", mover.Printable(s.subject), s.short())
+func (s *NoAnswer) Error() string {
+	return fmt.Sprintf("%s: %s", mover.Printable(s.subject), s.Short())
 }
 
-func (s *silence) Unwrap() error { return mover.ErrTimeout }
+func (s *NoAnswer) Unwrap() error { return mover.ErrTimeout }
 
-func (s *silence) short() string { return fmt.Sprintf("no answer in %d s", int(s.limit.Seconds())) }
+func (s *NoAnswer) Short() string { return fmt.Sprintf("no answer in %d s", int(s.limit.Seconds())) }
 
-// silenceMend is what to do about it.
-var silenceMend = remedy.For(remedy.Case{Kind: mover.ErrTimeout, Backend: remedy.Files})
+// NoAnswerRemedy is what to do about a file system that does not answer.
+var NoAnswerRemedy = remedy.For(remedy.Case{Kind: mover.ErrTimeout, Backend: remedy.Files})
 
-// told says what there is to do about an error, if it is that no answer came.
-func told(err error) error {
-	var s *silence
+// AdviseSilence says what there is to do about an error, if it is that no answer came.
+func AdviseSilence(err error) error {
+	var s *NoAnswer
 	if errors.As(err, &s) {
-		return advise(err, silenceMend)
+		return Advise(err, NoAnswerRemedy)
 	}
 	return err
 }
 
-// question puts something to the file system of a path.
-func question[T any](ctx context.Context, a *app, arg string, ask func(context.Context, *mounted) (T, error)) (T, error) {
-	m, err := a.mounted(ctx, arg)
+// ProbePath puts something to the file system of a path.
+func ProbePath[T any](ctx context.Context, a *App, arg string, ask func(context.Context, *Mounted) (T, error)) (T, error) {
+	m, err := a.Mounted(ctx, arg)
 	if err != nil {
 		var none T
 		return none, err
 	}
-	limit := answerTime
+	limit := ProbeTime
 	if m.Kind == lustre.IsGPFS {
-		limit = toolTime
+		limit = ToolTime
 	}
-	answer, err := answered(ctx, limit, m.path, func(ctx context.Context) (T, error) {
+	answer, err := Probe(ctx, limit, m.Path, func(ctx context.Context) (T, error) {
 		defer m.Close() // which can hang, too
 		return ask(ctx, m)
 	})
-	return answer, told(err)
+	return answer, AdviseSilence(err)
 }
 
-// inParallel does each for every index below n, and returns when all are done.
-func inParallel(n int, each func(i int)) {
+// InParallel does each for every index below n, and returns when all are done.
+func InParallel(n int, each func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(mostAsked)
 	for i := range n {

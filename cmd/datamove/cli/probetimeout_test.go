@@ -15,7 +15,7 @@ func TestAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ask := func(ctx context.Context, takes time.Duration, hears bool) (int, time.Duration, error) {
 			begun := time.Now()
-			n, err := answered(ctx, answerTime, "/lustre", func(ctx context.Context) (int, error) {
+			n, err := Probe(ctx, ProbeTime, "/lustre", func(ctx context.Context) (int, error) {
 				if !hears {
 					time.Sleep(takes)
 					return 42, nil
@@ -34,7 +34,7 @@ func TestAnswered(t *testing.T) {
 				t.Errorf("in time: %d, %v after %v", n, err, took)
 			}
 			n, took, err := ask(t.Context(), time.Hour, hears)
-			if n != 0 || !errors.Is(err, mover.ErrTimeout) || took != answerTime || err.Error() != "/lustre: no answer in 10 s" {
+			if n != 0 || !errors.Is(err, mover.ErrTimeout) || took != ProbeTime || err.Error() != "/lustre: no answer in 10 s" {
 				t.Errorf("never: %d, %v after %v", n, err, took)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -51,7 +51,7 @@ func TestAnswered(t *testing.T) {
 		time.Sleep(2 * time.Hour) // what was left behind ends, and troubles nobody
 	})
 	// A limit of a question's own is no silence.
-	_, err := answered(t.Context(), time.Hour, "", func(context.Context) (int, error) { return 0, context.DeadlineExceeded })
+	_, err := Probe(t.Context(), time.Hour, "", func(context.Context) (int, error) { return 0, context.DeadlineExceeded })
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mover.ErrTimeout) {
 		t.Error(err)
 	}

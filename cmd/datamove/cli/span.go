@@ -9,8 +9,8 @@ import (
 
 const day = 24 * time.Hour
 
-// parseUntil reads a moment to come: a date, or how far away it is.
-func parseUntil(s string) (time.Time, error) {
+// ParseUntil reads a moment to come: a date, or how far away it is.
+func ParseUntil(s string) (time.Time, error) {
 	if d, err := units.ParseSpan(s); err == nil {
 		return time.Now().Add(d), nil
 	}
@@ -21,8 +21,8 @@ func parseUntil(s string) (time.Time, error) {
 	return t, err
 }
 
-// parseSince reads a moment that is over: a date, or how long ago it was.
-func parseSince(s string) (time.Time, error) {
+// ParseSince reads a moment that is over: a date, or how long ago it was.
+func ParseSince(s string) (time.Time, error) {
 	if d, err := units.ParseSpan(s); err == nil {
 		return time.Now().Add(-d), nil
 	}

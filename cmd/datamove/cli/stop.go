@@ -102,6 +102,12 @@ func (s *stops) guards() (release func()) {
 	}
 }
 
+// HoldEnd has the process live until release is called: a task of a service is asked to end.
+func (a *App) HoldEnd() (release func()) { return a.stops.guards() }
+
+// Hurried is closed when the process is to end soon.
+func (a *App) Hurried() <-chan struct{} { return a.stops.hurry() }
+
 // hurry is closed when the process is to end soon.
 func (s *stops) hurry() <-chan struct{} {
 	if s == nil {

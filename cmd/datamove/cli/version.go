@@ -2,19 +2,15 @@ package cli
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
 )
 
 // version is what Main was given; without it the build's own facts tell.
 var version string
 
-// versionView is what this program was built from.
-type versionView struct {
+// BuildView is what this program was built from.
+type BuildView struct {
 	Schema   string `json:"schema"`
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -25,8 +21,9 @@ type versionView struct {
 	Cgo      bool   `json:"cgo"`
 }
 
-func buildFacts() versionView {
-	v := versionView{Schema: "datamove.version/v1", Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// BuildFacts are those of this program.
+func BuildFacts() BuildView {
+	v := BuildView{Schema: "datamove.version/v1", Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		v.Version = cmp.Or(v.Version, "unknown")
@@ -46,28 +43,4 @@ func buildFacts() versionView {
 		}
 	}
 	return v
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	var f format
-	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version, and what it was built from",
-		Example: `  datamove version -o json`,
-		Args:    cobra.NoArgs,
-	}
-	cmd.RunE = a.do(func(context.Context, []string) error {
-		v := buildFacts()
-		if f != formatTable {
-			return writeObject(a.out, f, v)
-		}
-		fmt.Fprintf(a.out, "datamove %s\n", v.Version)
-		if v.Commit != "" {
-			fmt.Fprintf(a.out, "commit   %s %s%s\n", v.Commit, v.Date, map[bool]string{true: " (modified)"}[v.Modified])
-		}
-		_, err := fmt.Fprintf(a.out, "built    %s %s, cgo %t\n", v.Go, v.Platform, v.Cgo)
-		return err
-	})
-	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatYAML)
-	return cmd
 }

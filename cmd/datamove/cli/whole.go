@@ -12,9 +12,9 @@ import (
 	"datamove.dev/mover/atomicfile"
 )
 
-// writeWhole makes a file visible when it is whole and on stable storage. One that
+// WriteWhole makes a file visible when it is whole and on stable storage. One that
 // is there stays.
-func writeWhole(file string, mode fs.FileMode, fill func(io.Writer) (int64, error)) (n int64, err error) {
+func WriteWhole(file string, mode fs.FileMode, fill func(io.Writer) (int64, error)) (n int64, err error) {
 	there := fmt.Errorf("%w: %s is there already: remove it, or give another name", mover.ErrConflict, mover.Printable(file))
 	if _, err := os.Lstat(file); err == nil {
 		return 0, there // before the work

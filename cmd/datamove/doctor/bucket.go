@@ -182,9 +182,9 @@ func fetch(ctx context.Context, place mover.Backend, want []byte) (mover.Entry, 
 // checksums tells whether the server compares them.
 func checksums(subject string, place mover.Backend) Finding {
 	if place.Capabilities().Level >= mover.Server {
-		return pass(subject, "checksum", "the server refuses an object whose CRC-64/NVME is wrong")
+		return pass(subject, "checksum", "the server refuses an object with a wrong CRC-64/NVME")
 	}
-	return warn(subject, "checksum", "the server takes an object whose checksum is wrong",
+	return warn(subject, "checksum", "the server takes an object with a wrong checksum",
 		"nothing has to be done: what is written is read back and compared; a server that checks saves that")
 }
 
@@ -246,7 +246,7 @@ func uploads(ctx context.Context, subject string, place mover.Backend) Finding {
 	if n == 0 {
 		return pass(subject, "uploads", "none is unfinished for over a day")
 	}
-	return warn(subject, "uploads", fmt.Sprintf("%s for over a day, the oldest since %s; nobody sees them, and they take room",
+	return warn(subject, "uploads", fmt.Sprintf("%s for over a day, the oldest since %s; listings do not show them, and they take room",
 		units.Plural(n, "upload is unfinished", "uploads are unfinished"), oldest.UTC().Format(time.DateOnly)),
 		"run the copy that was interrupted again: it goes on with its uploads or removes them; for others let the store remove them by a rule (AbortIncompleteMultipartUpload)")
 }

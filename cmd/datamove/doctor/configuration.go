@@ -40,7 +40,7 @@ func Configuration(c *config.Config, err error) []Finding {
 func CredentialsFile(file string) Finding {
 	f, err := os.Open(file)
 	if err != nil {
-		return fail(file, "credentials", why(err), "write the lines AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=… to it, mode 0600, readable by who runs datamove")
+		return fail(file, "credentials", why(err), "write the lines AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=… to it, mode 0600, readable by the account that runs datamove")
 	}
 	defer f.Close()
 	info, err := f.Stat()

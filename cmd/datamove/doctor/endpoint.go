@@ -17,7 +17,7 @@ import (
 )
 
 // Endpoint looks at a server before anyone signs a request: whether it answers,
-// whom it says it is, and what time it thinks it is. ca is a file of certificates
+// the name in its certificate, and the time of its clock. ca is a file of certificates
 // to trust beside the system's; "" is none.
 func Endpoint(ctx context.Context, endpoint, ca string) []Finding {
 	u, err := url.Parse(endpoint)
@@ -36,7 +36,7 @@ func Endpoint(ctx context.Context, endpoint, ca string) []Finding {
 	}
 	found := []Finding{pass(endpoint, "reach", fmt.Sprintf("answers in %d ms", took.Milliseconds())), clock(endpoint, date, took)}
 	if u.Scheme == "http" {
-		found = append(found, warn(endpoint, "encryption", "plain http: whoever is between can read and change what is sent", "use https"))
+		found = append(found, warn(endpoint, "encryption", "plain http: every host on the way can read and change what is sent", "use https"))
 	}
 	return found
 }

@@ -9,14 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"datamove.dev/cmd/datamove/quota"
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/cephfs"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
-
-// HighShare is how full a target, or a project, is when an operator should look at it.
-const HighShare = 0.85
 
 // FileSystem asks the file system of an open directory what only it knows: quotas of
 // projects, servers that are full by themselves, and how new files are striped.
@@ -35,7 +33,7 @@ func FileSystem(ctx context.Context, dir string, s *lustre.System, fd int) []Fin
 		}
 	}
 	if s.HSM != nil {
-		found = append(found, pass(dir, "archive", "who reads a released file waits for its content, without end and not to be killed where no copytool runs; "+
+		found = append(found, pass(dir, "archive", "a reader of a released file waits for its content, without end and not to be killed where no copytool runs; "+
 			"that can not be seen from a client, but on the servers: lctl get_param mdt.*.hsm.agents"))
 	}
 	return found
@@ -76,7 +74,7 @@ func (l *look) quota() []Finding {
 	limited := q.HardBytes > 0 || q.HardFiles > 0
 	switch {
 	case limited && !q.Enforced:
-		found = append(found, warn(l.dir, check, "the limits are not enforced", EnforceMend(l.s.Kind)))
+		found = append(found, warn(l.dir, check, "the limits are not enforced", quota.EnforceMend(l.s.Kind)))
 	case limited && !q.RootToo && os.Geteuid() == 0:
 		found = append(found, warn(l.dir, check, "root is not refused what is over the limit, and you are root", "copy as a user of the project, or through the service, which does"))
 	}
@@ -128,7 +126,7 @@ func (l *look) left(q *lustre.Quota) Finding {
 }
 
 // scarce reports whether little is left of a limit.
-func scarce(left, of int64) bool { return of > 0 && float64(left) < (1-HighShare)*float64(of) }
+func scarce(left, of int64) bool { return of > 0 && float64(left) < (1-quota.HighShare)*float64(of) }
 
 // targets looks at the servers' parts of the file system.
 func (l *look) targets(c *lustre.Cluster) []Finding {
@@ -163,14 +161,14 @@ func (l *look) target(t *lustre.Target) Finding {
 	inodes := lustre.Target{TotalBytes: t.TotalFiles, FreeBytes: t.FreeFiles}
 	switch {
 	case t.Inactive != "":
-		return warn(l.dir, check, fmt.Sprintf("%s does not answer: %s", t.Name, t.Inactive), "who reads a file that has a stripe there waits, or gets an error: lfs check servers")
+		return warn(l.dir, check, fmt.Sprintf("%s does not answer: %s", t.Name, t.Inactive), "a reader of a file with a stripe there waits, or gets an error: lfs check servers")
 	case t.State&(lustre.ReadOnlyState|lustre.NoCreate|lustre.NoSpace|lustre.NoInodes) != 0:
 		return warn(l.dir, check, t.Name+" takes no new objects", "lctl get_param osp.*.max_create_count, obdfilter.*.no_create on the servers; or it is full")
 	case t.State&lustre.Degraded != 0:
 		return warn(l.dir, check, t.Name+" is degraded", "look at its disks: a RAID is being rebuilt, perhaps")
-	case t.Used() > HighShare:
+	case t.Used() > quota.HighShare:
 		return warn(l.dir, check, used, "make room there: lfs find DIR --ost INDEX -size +10G, and lfs migrate; new files go to others as long as others have room")
-	case inodes.Used() > HighShare:
+	case inodes.Used() > quota.HighShare:
 		return warn(l.dir, check, fmt.Sprintf("%s has used %.0f %% of its inodes", t.Name, 100*inodes.Used()), "remove files, or pack small ones: no new file can be made there when they are used up")
 	}
 	return pass(l.dir, check, used)

@@ -35,11 +35,11 @@ func leftovers(dir string) []Finding {
 	switch held, err := lockHeld(filepath.Join(dir, lockName)); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		found = append(found, warn(dir, "lock", why(err), "make "+lockName+" readable for who runs datamove"))
+		found = append(found, warn(dir, "lock", why(err), "make "+lockName+" readable for the account that runs datamove"))
 	case held:
 		found = append(found, pass(dir, "lock", "a run is working here"))
 	default:
-		found = append(found, warn(dir, "lock", "the lock of a run that was killed is left; nobody holds it", "run the same command again, which takes it over and removes it"))
+		found = append(found, warn(dir, "lock", "the lock of a killed run is left; no process holds it", "run the same command again, which takes it over and removes it"))
 	}
 	return found
 }

@@ -70,7 +70,7 @@ func readable(c *config.Config) Finding {
 	case info.Mode()&0o004 == 0:
 		return fail(c.File, check, fmt.Sprintf("with mode %04o hooks can not read it that run as SlurmUser, or as users", info.Mode().Perm()), "chmod 644 "+mover.Printable(c.File)+"; there are no secrets in it")
 	}
-	return pass(c.File, check, "hooks can read it, as whoever they run")
+	return pass(c.File, check, "hooks can read it, as any account")
 }
 
 // acts tells whether SlurmUser may ask the service of this machine for the owners of jobs.

@@ -1,7 +1,7 @@
 // Package manual says what datamove is, beside the texts of its commands: exit codes, environment and files. It writes the manual pages, and gives the parts of a command
 // (flags, examples) that other documents have, too: docs/reference is written with it.
 //
-// Everything here is pure, but for [Pages.Write]. TestManual of cmd/datamove/cli holds the pages to the commands, TestReference there docs/reference/cli.md and
+// Everything here is pure, but for [Pages.Write]. TestManual of cmd/datamove/root holds the pages to the commands, TestReference there docs/reference/cli.md and
 // docs/reference/exit-codes.md.
 package manual
 

@@ -104,12 +104,12 @@ func (s *hsm) serve(ctx context.Context) error {
 		return err
 	}
 	defer place.Close()
-	whose, err := s.whose()
+	fileSystem, err := s.fileSystem()
 	if err != nil {
 		return err
 	}
 	v, err := archive.Open(ctx, retry.New(place, s.retry), archive.Options{
-		By: s.owner(), For: whose, StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
+		By: s.owner(), For: fileSystem, StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
 	})
 	if err != nil {
 		return err
@@ -122,9 +122,9 @@ func (s *hsm) serve(ctx context.Context) error {
 	return tool.Run(ctx)
 }
 
-// whose names the file system by when it was made: names of file systems and FIDs are the
+// fileSystem names the file system by when it was made: names of file systems and FIDs are the
 // same on many sites.
-func (s *hsm) whose() (string, error) {
+func (s *hsm) fileSystem() (string, error) {
 	made, err := copytool.Made(s.Mount, s.ioctl)
 	if err != nil || made.IsZero() {
 		return "", err

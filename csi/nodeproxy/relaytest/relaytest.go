@@ -64,7 +64,7 @@ func (a *Authority) Write(t testing.TB, k nodeproxy.Keys, name string) {
 
 // Nobody returns credentials of a peer without a certificate, which accepts any server.
 func Nobody() credentials.TransportCredentials {
-	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}) //nolint:gosec // who attacks does not look
+	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}) //nolint:gosec // an attacker does not look
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {

@@ -22,7 +22,7 @@ type Runner interface {
 // Runners has the Runner of each kind of task that a program knows.
 type Runners map[pb.TaskKind]Runner
 
-// FollowsLinks is the part of a Runner whose paths may lead over symbolic links.
+// FollowsLinks is the part of a Runner with paths that may lead over symbolic links.
 type FollowsLinks struct{}
 
 // Strict implements Runner.

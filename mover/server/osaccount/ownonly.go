@@ -25,11 +25,11 @@ func (l OwnOnly) Accept() (net.Conn, error) {
 		if uid, known := peerUID(conn); known && uid == os.Geteuid() {
 			return conn, nil
 		}
-		_ = conn.Close() // whoever it is
+		_ = conn.Close() // of another account
 	}
 }
 
-// peerUID is the account of who connected from this machine. The kernel lists its
+// peerUID is the account that connected from this machine. The kernel lists its
 // sockets, each with both of its ends and its owner; see proc_net(5).
 func peerUID(conn net.Conn) (uid int, known bool) {
 	from, ours := kernelAddress(conn.RemoteAddr()), kernelAddress(conn.LocalAddr())
@@ -42,7 +42,7 @@ func peerUID(conn net.Conn) (uid int, known bool) {
 }
 
 // established is the state of a socket that both sides hold. One that is closed is listed
-// as root's for a while, whoever it was of.
+// as root's for a while.
 const established = "01"
 
 // ownerOf looks a socket up by its ends.

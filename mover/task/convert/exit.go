@@ -16,7 +16,7 @@ const (
 	exitPartial = 6
 )
 
-// ExitCode is the exit code of a command whose task failed with an error of that kind,
+// ExitCode is the exit code of a command with a task that failed with an error of that kind,
 // and with so many failed items.
 func ExitCode(kind string, failed int64) int {
 	e, ok := exits[kind]

@@ -225,7 +225,7 @@ names:
 		}
 		return 0, fmt.Errorf("%w: %q is no fact to preserve", mover.ErrUsage, name)
 	}
-	if set.Has(mover.AllFacts &^ mover.FactCtime) { // which nobody can ask for, and all of them have
+	if set.Has(mover.AllFacts &^ mover.FactCtime) { // it has no name, and goes with all of them
 		set |= mover.FactCtime
 	}
 	return set, nil

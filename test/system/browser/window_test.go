@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rig.Be(rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main})
+	rig.Be(rig.Commands{"datamove": root.Main, "datamoved": daemon.Main})
 	code := m.Run()
 	chromium.Close()
 	if err := goleak.Find(); code == 0 && err != nil {

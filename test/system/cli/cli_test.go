@@ -1,5 +1,5 @@
 // Package cli has the tests of the command datamove that need what a process has not by itself: a service, an S3 server, what stands in for AWS, and file systems
-// that are mounted for them. All that needs none of these is in cmd/datamove/cli.
+// that are mounted for them. All that needs none of these is in cmd/datamove/root.
 package cli
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/casefold"
@@ -33,7 +33,7 @@ import (
 // TestMain makes this test binary answer as the commands, too.
 func TestMain(m *testing.M) {
 	testscript.Main(wide{m}, map[string]func(){
-		"datamove":  func() { os.Exit(cli.Main("")) },
+		"datamove":  func() { os.Exit(root.Main("")) },
 		"datamoved": func() { os.Exit(daemon.Main("")) },
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamove/root"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/cluster/rig"
 	crash "datamove.dev/test/crash/rig"
@@ -16,7 +16,7 @@ import (
 
 // TestMain is also a copy without a service, and a daemon.
 func TestMain(m *testing.M) {
-	crash.Be(crash.Commands{"datamove": cli.Main, "datamoved": daemon.Main, "worst": worst})
+	crash.Be(crash.Commands{"datamove": root.Main, "datamoved": daemon.Main, "worst": worst})
 	if len(os.Args) == 5 && os.Args[1] == "alone" {
 		if err := copyAlone(os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, "alone:", err)

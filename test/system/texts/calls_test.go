@@ -12,7 +12,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// call is one of a program that is not datamove, whose calls cmd/datamove/cli TestDocumentsCommands has: words up to what ends a command of a shell.
+// call is one of a program that is not datamove, whose calls cmd/datamove/root TestDocumentsCommands has: words up to what ends a command of a shell.
 var call = regexp.MustCompile(`(?m)(?:^\s*|[|;&(]\s*|-- |(?:sudo|exec|then|do) +)(?:[A-Z_]+=\S* +)*(datamoved|datamove-bench)((?: +[^\s;|&)>]+)*)`)
 
 // TestCalls: each call of datamoved and datamove-bench in a document, in a block that runs or not and in a sentence, is of a command that there is, with flags that it has.

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"datamove.dev/cmd/datamove-bench/harness"
-	"datamove.dev/cmd/datamove/cli"
+	datamove "datamove.dev/cmd/datamove/root"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/crash/rig"
@@ -31,7 +31,7 @@ const root = "../../.."
 var update = flag.Bool("update", false, "write what commands print into the documents, where it is another thing than they show")
 
 // commands are those that documents call.
-var commands = rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main, "datamove-bench": harness.Main}
+var commands = rig.Commands{"datamove": datamove.Main, "datamoved": daemon.Main, "datamove-bench": harness.Main}
 
 func TestMain(m *testing.M) { rig.Main(m, commands) }
 

@@ -25,7 +25,7 @@ func TestCephFS(t *testing.T) {
 		"place": {
 			{"ceph", "lustre/cephfs", "Real", nil},
 			{"system", "lustre/detect", "NamedMounts", []string{"DATAMOVE_TEST_MOUNTS=cephfs=/ceph,cephfs=/below"}},
-			{"commands", "cmd/datamove/cli", "OnCephFS", nil},
+			{"commands", "cmd/datamove/root", "OnCephFS", nil},
 			{"volumes", "csi/volumestore", "TestSystems/cephfs", []string{"CSI_DIRS=cephfs=/ceph"}},
 			{"contract", "mover/backend/posix", "TestContract/elsewhere", []string{"DATAMOVE_TEST_DIRS=/ceph"}},
 		},

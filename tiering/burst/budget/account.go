@@ -23,7 +23,7 @@ type Account struct {
 	Cap    pricing.Money // 0 is nothing at all
 	Period Period        // empty means Month
 	WarnAt int           // percent of the cap from which on it is said; 0 means 80
-	Ask    string        // the address to ask for more: "storage-ops@example.org"; empty is said as "whoever owns the budget"
+	Ask    string        // the address to ask for more: "storage-ops@example.org"; empty is said as "the owner of the budget"
 }
 
 // check refuses an account that says nothing: mover.ErrUsage.
@@ -93,7 +93,7 @@ func (e *CapError) Error() string {
 	}
 	ask := e.Ask
 	if ask == "" {
-		ask = "whoever owns the budget"
+		ask = "the owner of the budget"
 	}
 	return s.String() + "ask " + ask + " to raise the cap"
 }

@@ -275,7 +275,7 @@ func (l *Ledger) append(ctx context.Context, e Entry, out *Outcome) error {
 func (l *Ledger) read(ctx context.Context) error {
 	return l.log.Read(ctx, l.n, func(e Entry) error {
 		if _, err := l.state.Apply(e); err != nil {
-			return fmt.Errorf("%w: entry %d of the ledger: %v", mover.ErrCorrupt, l.n+1, err) //nolint:errorlint // what was fine when it was noted is damage now, and no fault of who asks
+			return fmt.Errorf("%w: entry %d of the ledger: %v", mover.ErrCorrupt, l.n+1, err) //nolint:errorlint // what was fine when it was noted is damage now, and no fault of the caller
 		}
 		l.n++
 		return nil

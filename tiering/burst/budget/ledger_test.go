@@ -125,7 +125,7 @@ func TestChargeBeyond(t *testing.T) {
 	d.done(d.Reserve(ctx, d.ask("b1", 20)))
 	must.Tell(t, d.Allow(ctx, "vision", "b1", 20*pricing.Dollar))
 	_, err = d.Charge(ctx, d.ask("b1", 90))
-	refused(t, err, mover.ErrRefused, "ask whoever owns the budget")
+	refused(t, err, mover.ErrRefused, "ask the owner of the budget")
 	d.stands("2026-11", 140, 0, -40)
 	_, err = d.Reserve(ctx, d.ask("b1", 0))
 	refused(t, err, mover.ErrRefused)

@@ -46,7 +46,7 @@ func New(n Counters, source, target mover.Capabilities) Reader {
 	return Reader{n: n, far: source.Remote, sends: target.Remote}
 }
 
-// Reset begins another part, whose bytes are timed.
+// Reset begins another part, with timed bytes.
 func (f *Reader) Reset(ctx context.Context, c mover.Content, sparse bool, p mover.Part) {
 	_ = f.Close()
 	f.ctx, f.content, f.sparse, f.part = ctx, c, sparse, p

@@ -1,0 +1,189 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+)
+
+const schemaReplica = "datamove.replica/v1"
+
+func replicasCommand(a *cli.App) *cobra.Command {
+	var f cli.Format
+	req := &pb.ListReplicasRequest{}
+	cmd := &cobra.Command{
+		Use:               "replicas [flags] [NAME[@DIGEST]]",
+		Short:             "List where datasets are",
+		Example:           "  datamove dataset replicas --tier scratch --node n17",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.CompleteDatasets(""),
+	}
+	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
+		if len(args) == 1 {
+			l, err := datasetArg(args[0])
+			if err != nil {
+				return err
+			}
+			req.Dataset, req.Digest = l.Name, l.Digest
+		}
+		return a.AskService(ctx, cli.DatasetList, func(c *api.Client) error { return cli.List(a, f, replicasListing, c.Replicas(ctx, req)) })
+	})
+	flags := cmd.Flags()
+	cli.FormatVar(flags, &f, cli.ListFormats...)
+	flags.StringVar(&req.Tier, "tier", "", "only on this `TIER`")
+	flags.StringVar(&req.Node, "node", "", "only on this `NODE`")
+	return cmd
+}
+
+// replicasListing is how replicas are listed.
+var replicasListing = cli.Listing[*pb.Replica]{
+	What: "replicas",
+	Columns: []cli.Column[*pb.Replica]{
+		{Head: "DATASET", Width: 24, Text: func(r *pb.Replica) string { return cli.OrDash(r.GetDataset()) }},
+		{Head: "DIGEST", Width: 12, Text: func(r *pb.Replica) string { return cli.OrDash(short(r.GetDigest())) }},
+		{Head: "TIER", Width: 10, Text: func(r *pb.Replica) string { return cli.OrDash(r.GetTier()) }},
+		{Head: "NODE", Width: 8, Text: func(r *pb.Replica) string { return cli.OrDash(r.GetNode()) }},
+		{Head: "STATE", Width: 8, Text: func(r *pb.Replica) string { return replicaWord(r.GetState()) }},
+		{Head: "CHECKED", Width: 8, Text: checkedWord},
+		{Head: "SIZE", Width: -8, Text: func(r *pb.Replica) string { return units.Bytes(r.GetBytes()) }},
+		{Head: "LEASES", Width: -6, Text: func(r *pb.Replica) string { return units.Count(int64(r.GetLeases())) }},
+		{Head: "PINNED UNTIL", Width: 19, Text: func(r *pb.Replica) string { return cli.Moment(r.GetPinnedUntil()) }},
+		{Head: "LOCATION", Width: 0, Text: func(r *pb.Replica) string { return mover.Printable(r.GetLocation()) }},
+	},
+	View: func(r *pb.Replica) any { return viewReplica(r) },
+	Name: (*pb.Replica).GetLocation,
+}
+
+// checkedWord is how a replica was checked. Of one that is whole, and that nothing relies on
+// any more, it is a warning.
+func checkedWord(r *pb.Replica) string {
+	if r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE && r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
+		return "doubted"
+	}
+	return cli.OrDash(cli.LevelWord(r.GetLevel()))
+}
+
+// replicaView is a replica as JSON.
+type replicaView struct {
+	Schema      string     `json:"schema"`
+	Dataset     string     `json:"dataset"`
+	Digest      string     `json:"digest"`
+	Tier        string     `json:"tier,omitempty"`
+	Node        string     `json:"node,omitempty"`
+	Location    string     `json:"location"`
+	State       string     `json:"state"`
+	Level       string     `json:"level,omitempty"`
+	Bytes       int64      `json:"bytes"`
+	Leases      int32      `json:"leases"`
+	PinnedUntil *time.Time `json:"pinned_until,omitempty"`
+	Created     *time.Time `json:"created,omitempty"`
+	Used        *time.Time `json:"used,omitempty"`
+	Task        string     `json:"task,omitempty"`
+	Unguarded   string     `json:"unguarded,omitempty"` // as in the API
+}
+
+func viewReplica(r *pb.Replica) replicaView {
+	return replicaView{Schema: schemaReplica, Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Location: r.GetLocation(),
+		State: replicaWord(r.GetState()), Level: cli.LevelWord(r.GetLevel()), Bytes: r.GetBytes(), Leases: r.GetLeases(), PinnedUntil: cli.Stamp(r.GetPinnedUntil()),
+		Created: cli.Stamp(r.GetCreateTime()), Used: cli.Stamp(r.GetUseTime()), Task: r.GetTask(), Unguarded: r.GetUnguarded()}
+}
+
+func showCommand(a *cli.App) *cobra.Command {
+	var f cli.Format
+	cmd := &cobra.Command{
+		Use:               "show [flags] NAME",
+		Short:             "Print the versions of a dataset, its replicas, leases and pins",
+		Example:           "  datamove dataset show imagenet",
+		Args:              cli.Exactly(1, "the NAME of a dataset"),
+		ValidArgsFunction: a.CompleteDatasets(""),
+	}
+	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
+		l, err := datasetArg(args[0])
+		if err != nil {
+			return err
+		}
+		return a.AskService(ctx, cli.DatasetList, func(c *api.Client) error {
+			d, err := c.GetDataset(ctx, &pb.GetDatasetRequest{Name: l.Name})
+			if err != nil {
+				return err
+			}
+			s := &datasetShown{dataset: d}
+			if err := s.fetch(ctx, c); err != nil {
+				return err
+			}
+			if f != cli.FormatTable {
+				return cli.WriteOne(a.Out, f, s.view())
+			}
+			return s.table(a)
+		})
+	})
+	cli.FormatVar(cmd.Flags(), &f, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML)
+	return cmd
+}
+
+// datasetShown is a dataset with what there is of it.
+type datasetShown struct {
+	dataset  *pb.Dataset
+	replicas []*pb.Replica
+	leases   []*pb.Lease
+	pins     []*pb.PinInfo
+}
+
+func (s *datasetShown) fetch(ctx context.Context, c *api.Client) error {
+	name := s.dataset.GetName()
+	if err := cli.ForEach(c.Replicas(ctx, &pb.ListReplicasRequest{Dataset: name}), func(r *pb.Replica) error { s.replicas = append(s.replicas, r); return nil }); err != nil {
+		return err
+	}
+	if err := cli.ForEach(c.Leases(ctx, &pb.ListLeasesRequest{Dataset: name}), func(l *pb.Lease) error { s.leases = append(s.leases, l); return nil }); err != nil {
+		return err
+	}
+	return cli.ForEach(c.Pins(ctx, &pb.ListPinsRequest{Dataset: name}), func(p *pb.PinInfo) error { s.pins = append(s.pins, p); return nil })
+}
+
+func (s *datasetShown) view() datasetView {
+	v := viewDataset(s.dataset)
+	for _, r := range s.replicas {
+		v.Replicas = append(v.Replicas, viewReplica(r))
+	}
+	for _, l := range s.leases {
+		v.Leases = append(v.Leases, viewLease(l))
+	}
+	for _, p := range s.pins {
+		v.Pins = append(v.Pins, viewPin(p))
+	}
+	return v
+}
+
+func (s *datasetShown) table(a *cli.App) error {
+	d := s.dataset
+	fmt.Fprintf(a.Out, "dataset:%s of %s, project %s\n", cli.Shown(d.GetName()), cli.Shown(cli.OrDash(d.GetOwner().GetName())), cli.Shown(cli.OrDash(d.GetProject())))
+	for _, v := range d.GetVersions() {
+		fmt.Fprintf(a.Out, "  %s  %s, %s, made %s of %s\n", cli.Shown(v.GetDigest()), units.Plural(v.GetEntries(), "entry", "entries"), units.Bytes(v.GetBytes()),
+			cli.Moment(v.GetCreateTime()), cli.Shown(mover.Printable(v.GetSource())))
+	}
+	fmt.Fprintln(a.Out)
+	if err := cli.List(a, cli.FormatTable, replicasListing, cli.Every(s.replicas)); err != nil {
+		return err
+	}
+	if len(s.leases) > 0 {
+		fmt.Fprintln(a.Out)
+		if err := cli.List(a, cli.FormatTable, leasesListing, cli.Every(s.leases)); err != nil {
+			return err
+		}
+	}
+	if len(s.pins) > 0 {
+		fmt.Fprintln(a.Out)
+		return cli.List(a, cli.FormatTable, pinsListing, cli.Every(s.pins))
+	}
+	return nil
+}
+
+func replicaWord(s pb.ReplicaState) string { return cli.Word(s, "REPLICA_STATE_") }
