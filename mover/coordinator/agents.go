@@ -43,7 +43,7 @@ func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.H
 			return err
 		}
 		if was := r.GetBoot(); was != "" && h.GetBoot() != "" && was != h.GetBoot() {
-			if err := s.rebooted(tx, name); err != nil {
+			if err := s.c.datasets.Rebooted(tx, name); err != nil {
 				return err
 			}
 		}
@@ -51,27 +51,6 @@ func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.H
 		r.Agent.Version, r.Agent.Root, r.Agent.SeenTime = h.GetVersion(), h.GetRoot(), timestamppb.New(now)
 		return state.Agents.Put(tx, r)
 	})
-}
-
-// rebooted doubts what lies on the ephemeral tiers of a node that has begun anew: its disks
-// may be empty. What is there all the same, staging finds, and moves no more than is missing.
-func (s *agentServer) rebooted(tx *state.Tx, node string) error {
-	for tier, t := range s.conf().Tiers {
-		if !t.NodeLocal || !t.Ephemeral {
-			continue
-		}
-		replicas, err := state.Collect(state.ReplicasByTier.All(tx, state.Range{Prefix: []string{tier, node}}))
-		if err != nil {
-			return err
-		}
-		for _, r := range replicas {
-			r.Level = pb.Level_LEVEL_UNSPECIFIED
-			if err := s.c.datasets.putReplica(tx, r); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // ListAgents implements pb.AgentServiceServer.
@@ -86,7 +65,7 @@ func (s *agentServer) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*p
 	}
 	slices.Sort(names)
 	out := &pb.ListAgentsResponse{}
-	for _, name := range names[:min(len(names), pageSize(r.GetPageSize()))] {
+	for _, name := range names[:min(len(names), state.PageSize(r.GetPageSize()))] {
 		out.Agents = append(out.Agents, s.viewAgent(s.c.scheduler.agents[name]))
 	}
 	if len(out.Agents) < len(names) {

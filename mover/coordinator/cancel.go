@@ -8,6 +8,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/idempotency"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
@@ -30,7 +31,7 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 		case err != nil:
 			return nil, err
 		case mine && others, !mine && r.GetHolder() != "":
-			return s.task(t.GetId())
+			return s.Task(t.GetId())
 		case mine:
 			denied = false
 		}
@@ -46,8 +47,8 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 // requests still wait. An operator that names neither ends the staging for all.
 func (s *Service) withdraw(ctx context.Context, t *pb.Task, r *pb.CancelTaskRequest) (mine, others bool, err error) {
 	c := authz.From(ctx)
-	me := state.User(accountOf(c))
-	if r.GetIdempotencyKey() == "" && r.GetHolder() == "" && s.datasets.operates(c, pb.TaskService_CancelTask_FullMethodName) {
+	me := state.User(authz.AccountOf(c))
+	if r.GetIdempotencyKey() == "" && r.GetHolder() == "" && s.operates(c, pb.TaskService_CancelTask_FullMethodName) {
 		return false, false, nil
 	}
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
@@ -73,11 +74,11 @@ func (s *Service) withdraw(ctx context.Context, t *pb.Task, r *pb.CancelTaskRequ
 
 // wishedBy says whether a wish is one of a caller that a request means.
 func wishedBy(w *ledgerv1.Wish, c authz.Caller, r *pb.CancelTaskRequest) bool {
-	if key := r.GetIdempotencyKey(); key != "" && w.GetLease().GetId() != leaseID(c, key, time.Time{}) {
+	if key := r.GetIdempotencyKey(); key != "" && w.GetLease().GetId() != idempotency.ID(c, key, time.Time{}) {
 		return false
 	}
 	if h := r.GetHolder(); h != "" && w.GetLease().GetHolder() != h {
 		return false
 	}
-	return state.User(w.GetLease().GetOwner()) == state.User(accountOf(c))
+	return state.User(w.GetLease().GetOwner()) == state.User(authz.AccountOf(c))
 }

@@ -6,6 +6,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task"
 )
@@ -29,7 +30,7 @@ func changesAt(t *pb.Task) []string {
 func (s *scheduler) overtakes(t *pb.Task) string {
 	places := changesAt(t)
 	reader, place, err := s.first(t, places, state.Reading, func(tx *state.Tx, r *pb.Task, place string) (bool, error) {
-		if !sameOwner(r, t) {
+		if !task.SameOwner(r, t) {
 			return false, nil
 		}
 		return s.readsThere(tx, r, t, place)
@@ -38,7 +39,7 @@ func (s *scheduler) overtakes(t *pb.Task) string {
 		return fmt.Sprintf("task %s (%s), submitted before it, reads %s, which it changes", reader.GetId(), task.Word(reader.GetState()), mover.Printable(place))
 	}
 	changes := func(_ *state.Tx, w *pb.Task, place string) (bool, error) {
-		return sameOwner(w, t) && w.GetState() == task.Queued && meet(s.addresses(t, place), s.addresses(w, w.GetSpec().GetTarget())) && s.canBegin(w), nil
+		return task.SameOwner(w, t) && w.GetState() == task.Queued && meet(s.addresses(t, place), s.addresses(w, w.GetSpec().GetTarget())) && s.canBegin(w), nil
 	}
 	writer, place, err1 := s.first(t, places, state.Bringing, changes)
 	if writer == nil && err1 == nil {
@@ -64,7 +65,7 @@ func (s *scheduler) unread(tx *state.Tx, t *pb.Task) error {
 			if r.GetState() == task.Done {
 				continue
 			}
-			again, err := againLater(state.Reading(tx, state.Reads(r)[0], ""), r, func(x *pb.Task) bool { return sameOwner(x, t) && readingOf(x) == deed })
+			again, err := againLater(state.Reading(tx, state.Reads(r)[0], ""), r, func(x *pb.Task) bool { return task.SameOwner(x, t) && readingOf(x) == deed })
 			if err != nil {
 				return err
 			}
@@ -98,7 +99,7 @@ func (s *scheduler) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[s
 			if err != nil {
 				return nil, err
 			}
-			if !sameOwner(r, t) {
+			if !task.SameOwner(r, t) {
 				continue
 			}
 			reading := readingOf(r)
@@ -120,10 +121,6 @@ func (s *scheduler) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[s
 	return last, nil
 }
 
-func sameOwner(a, b *pb.Task) bool {
-	return a.GetOwner().GetName() == b.GetOwner().GetName() && a.GetOwner().GetUid() == b.GetOwner().GetUid()
-}
-
 // readsThere says whether a task reads where another one changes something. One that waits for what the other one brings again reads nothing before.
 func (s *scheduler) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (bool, error) {
 	for _, from := range state.Reads(reader) {
@@ -140,7 +137,7 @@ func (s *scheduler) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (
 
 // canBegin says whether an agent is there that could work on a task.
 func (s *scheduler) canBegin(t *pb.Task) bool {
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/queue"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
@@ -149,8 +150,8 @@ const urgentSlots = 4
 
 // pick chooses an agent for a lead: of those that can, one with the most free slots.
 // scheduler.mu is held.
-func (s *scheduler) pick(n placement, owner *pb.Account, class pb.TaskClass) (name string) {
-	most, now := 0, s.clock.steady()
+func (s *scheduler) pick(n placement.Need, owner *pb.Account, class pb.TaskClass) (name string) {
+	most, now := 0, s.clock.Steady()
 	for _, a := range s.agents {
 		free := a.leads
 		if urgent(class) {
@@ -229,7 +230,7 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	if err != nil {
 		return 0, err
 	}
-	t, err := s.c.task(id)
+	t, err := s.c.Task(id)
 	if err != nil {
 		return 0, err
 	}
@@ -249,18 +250,18 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 		}
 		err := why
 		if err == nil {
-			err = s.c.datasets.mayBegin(tx, t)
+			err = s.c.mayBegin(tx, t)
 		}
 		if err == nil {
 			roots, err = s.c.rootsOf(t.GetSpec())
 		}
 		if err != nil {
-			return s.c.datasets.refuse(tx, t, err)
+			return s.c.refuse(tx, t, err)
 		}
 		if over, pieces, err = keptDrafts(tx, id); err != nil {
 			return err
 		}
-		if swarm, err = s.shared(tx, t); err != nil {
+		if swarm, err = s.basisOf(tx, t); err != nil {
 			return err
 		}
 		s.begin(t, agent, epoch)
@@ -295,7 +296,7 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	lent := s.exportFrom(l)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: s.c.datasets.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
+		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
 	}}})
 	return 0, nil
 }
@@ -340,11 +341,11 @@ func (s *scheduler) waits(ctx context.Context, t *pb.Task, why string) {
 
 // writer names a running task that writes where t would, or says that helpers of one
 // that is over linger there.
-func (s *scheduler) writer(t *pb.Task, n placement) (name string, linger bool) {
+func (s *scheduler) writer(t *pb.Task, n placement.Need) (name string, linger bool) {
 	if !drafts(t.GetSpec()) {
 		return "", false
 	}
-	at := address(writesTo(t.GetSpec()), n.node, s.conf())
+	at := placement.Address(writesTo(t.GetSpec()), n.Node, s.conf())
 	all := append(s.addresses(t, t.GetSpec().GetTarget())[1:], at)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,7 +362,7 @@ func (s *scheduler) writer(t *pb.Task, n placement) (name string, linger bool) {
 // beside another. Of replicas one task at a time has to do with a target.
 func bars(writer, t *pb.Task, theirs, own []string) bool {
 	switch {
-	case concerns(writer, t):
+	case task.Concerns(writer, t):
 		return meet(own, theirs)
 	case task.Of(writer.GetSpec()).Changes():
 		return false
@@ -379,7 +380,7 @@ func drafts(spec *pb.TaskSpec) bool {
 
 // target is where a lead writes.
 func (s *scheduler) target(l *lead) string {
-	return address(writesTo(l.task.GetSpec()), l.need.node, s.conf())
+	return placement.Address(writesTo(l.task.GetSpec()), l.need.Node, s.conf())
 }
 
 // writesTo is where a task writes: of one that brings a checkpoint the directory of that, and not all of the target.

@@ -141,7 +141,7 @@ const storeAgain = time.Second
 // close stores what a lead leaves and forgets it. Until that can be stored, no other agent gets the task.
 func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	var f following
-	proof, end := s.c.datasets.proofOf(l), t
+	proof, end := s.resultOf(l), t
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) (err error) {
 		t = copyOf(end)
 		if _, err := handedOn(tx, t); err != nil {
@@ -186,7 +186,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Unlock()
 	s.c.watch.tell(t.GetId())
-	s.c.datasets.afterTask(ctx, t, f)
+	s.c.afterTask(ctx, t, f)
 	if t.GetState() == task.Queued {
 		s.requeue(ctx, t)
 	}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
+	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 )
@@ -85,7 +88,7 @@ func explain(t *pb.Task) *pb.Explanation {
 // explainQueue says what a queued task waits for.
 func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	e.Bottleneck, e.Evidence, e.Advice = pb.Bottleneck_BOTTLENECK_QUEUE, nil, ""
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		e.Text = "it can not be given out: " + err.Error()
 		return
@@ -101,7 +104,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		if a.ready() {
 			ready++
 			free += a.leads
-			why = firstOf(why, a.full)
+			why = cmp.Or(why, a.full)
 			if a.leads > 0 && s.usage.slotsFull(a, t.GetOwner()) {
 				full += a.leads
 			}
@@ -116,8 +119,8 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	case t.GetWhy() != "":
 		e.Text = "it waits: " + t.GetWhy()
 	case free > 0 && full == free:
-		e.Text = fmt.Sprintf("tasks of %s have as many slots of each agent as one account may", mover.Printable(nameOfAccount(t.GetOwner())))
-		e.Advice = "wait for one to end, or ask the operator for more (quotas.users." + mover.Printable(nameOfAccount(t.GetOwner())) + ".slots in the configuration)"
+		e.Text = fmt.Sprintf("tasks of %s have as many slots of each agent as one account may", mover.Printable(authz.NameOfAccount(t.GetOwner())))
+		e.Advice = "wait for one to end, or ask the operator for more (quotas.users." + mover.Printable(authz.NameOfAccount(t.GetOwner())) + ".slots in the configuration)"
 	case free == 0 && why != "":
 		e.Text = "no agent that reaches both ends takes a task: " + why
 	case free == 0:
@@ -131,7 +134,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 }
 
 // queueTrouble is why the line of a task can not be read; nil where it can. scheduler.mu is held.
-func (s *Service) queueTrouble(t *pb.Task, n placement) error {
+func (s *Service) queueTrouble(t *pb.Task, n placement.Need) error {
 	if f := s.scheduler.flows[flowName(t, n)]; f != nil {
 		return f.unread
 	}
@@ -139,24 +142,24 @@ func (s *Service) queueTrouble(t *pb.Task, n placement) error {
 }
 
 // unreached says why no agent reaches what a task needs; mu is held.
-func (s *Service) unreached(n placement, owner *pb.Account) string {
+func (s *Service) unreached(n placement.Need, owner *pb.Account) string {
 	for _, a := range s.scheduler.agents {
 		switch {
 		case !a.sees(n):
 		case owner.GetUid() == 0:
 			return "no agent that reaches both ends runs as root"
 		default:
-			return "no agent that reaches both ends runs as root or as " + mover.Printable(nameOfAccount(owner))
+			return "no agent that reaches both ends runs as root or as " + mover.Printable(authz.NameOfAccount(owner))
 		}
 	}
 	on, missing := "", []string(nil)
-	if n.node != "" {
-		on = " on node " + mover.Printable(n.node)
+	if n.Node != "" {
+		on = " on node " + mover.Printable(n.Node)
 	}
-	for _, tier := range n.tiers {
+	for _, tier := range n.Tiers {
 		some := false
 		for _, a := range s.scheduler.agents {
-			some = some || a.sees(placement{node: n.node, tiers: []string{tier}})
+			some = some || a.sees(placement.Need{Node: n.Node, Tiers: []string{tier}})
 		}
 		if some {
 			continue

@@ -10,6 +10,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/idempotency"
 	"datamove.dev/mover/coordinator/quota"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
@@ -40,7 +41,7 @@ func (s *usageServer) countHoldings(ctx context.Context) error {
 		add(holding{state.User(owner), what}, 1)
 	}
 	leases, err1 := state.Sum(ctx, s.ledger, state.Leases, func(l *pb.Lease, _ int, add func(holding, int64)) {
-		if !strings.HasPrefix(l.GetHolder(), taskHolder) {
+		if !strings.HasPrefix(l.GetHolder(), state.TaskHolder) {
 			one(add, l.GetOwner(), quota.Leases)
 		}
 	})
@@ -48,7 +49,7 @@ func (s *usageServer) countHoldings(ctx context.Context) error {
 		one(add, w.GetLease().GetOwner(), quota.Leases)
 	})
 	keys, err3 := state.Sum(ctx, s.ledger, state.Keys, func(k *ledgerv1.Key, _ int, add func(holding, int64)) {
-		if k.GetTask() == noTask {
+		if k.GetTask() == idempotency.NoTask {
 			add(holding{k.GetCaller(), quota.Requests}, 1)
 		}
 	})
@@ -65,7 +66,7 @@ func (s *usageServer) countHoldings(ctx context.Context) error {
 
 // limitsFor are the quotas of a caller.
 func (s *usageServer) limitsFor(c authz.Caller) quota.Limits {
-	return limitsOf(s.conf(), accountOf(c), c.Groups, s.rules().Roles(c))
+	return limitsOf(s.conf(), authz.AccountOf(c), c.Groups, s.rules().Roles(c))
 }
 
 // limitsOf are the quotas of an account. Root, and the account that runs the service, have some only where they are named.
@@ -85,7 +86,7 @@ func (s *usageServer) mayHold(c authz.Caller, what quota.Resource) error {
 	if err := s.ledger.Admits(); err != nil && what != quota.Requests { // a key may be of what frees room
 		return err
 	}
-	account := state.User(accountOf(c))
+	account := state.User(authz.AccountOf(c))
 	return quota.Check(account, what, s.holdings.of(account, what), 1, s.limitsFor(c))
 }
 
@@ -94,7 +95,7 @@ func (s *usageServer) mayHoldTask(tx *state.Tx, c authz.Caller, t *pb.Task) erro
 	if err := s.mayHold(c, quota.Tasks); err != nil {
 		return err
 	}
-	limits, account, want := s.limitsFor(c), state.User(accountOf(c)), int64(proto.Size(t))
+	limits, account, want := s.limitsFor(c), state.User(authz.AccountOf(c)), int64(proto.Size(t))
 	used := s.holdings.of(account, quota.Specs)
 	if quota.Check(account, quota.Specs, used, want, limits) == nil {
 		return nil
@@ -144,7 +145,7 @@ func (s *usageServer) slotsFull(n *node, owner *pb.Account) bool {
 
 // quotasOf tells a caller what it holds, and may.
 func (s *usageServer) quotasOf(c authz.Caller) (all []*pb.Quota) {
-	limits, account := s.limitsFor(c), state.User(accountOf(c))
+	limits, account := s.limitsFor(c), state.User(authz.AccountOf(c))
 	for _, r := range quota.All {
 		used, limit := s.holdings.of(account, r), limits[r]
 		switch r {

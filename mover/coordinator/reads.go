@@ -10,6 +10,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task"
 )
@@ -23,10 +24,10 @@ import (
 // addresses are those of a location of a task: as it is spelled, and without symbolic links.
 func (s *scheduler) addresses(t *pb.Task, place string) []string {
 	node := t.GetSpec().GetNode()
-	at := []string{address(place, node, s.conf())}
+	at := []string{placement.Address(place, node, s.conf())}
 	for _, r := range t.GetRealPaths() {
 		if r.GetLocation() == place {
-			at = append(at, address(r.GetReal(), cmp.Or(node, r.GetNode()), s.conf()))
+			at = append(at, placement.Address(r.GetReal(), cmp.Or(node, r.GetNode()), s.conf()))
 		}
 	}
 	return at
@@ -34,7 +35,9 @@ func (s *scheduler) addresses(t *pb.Task, place string) []string {
 
 // meet says whether one of some addresses overlaps one of others.
 func meet(a, b []string) bool {
-	return slices.ContainsFunc(a, func(x string) bool { return slices.ContainsFunc(b, func(y string) bool { return overlap(x, y) }) })
+	return slices.ContainsFunc(a, func(x string) bool {
+		return slices.ContainsFunc(b, func(y string) bool { return placement.Overlap(x, y) })
+	})
 }
 
 // spellings are the ways in which another task can name a place of one, or the root of a tier that lies in it.
@@ -57,12 +60,12 @@ func (s *scheduler) spellings(t *pb.Task, place string) (all []string) {
 
 // spelled are those of one text.
 func spelled(text string, c *config.Config) []string {
-	at := address(text, "", c)
+	at := placement.Address(text, "", c)
 	all := []string{strings.TrimPrefix(at, ":")}
 	for name := range c.Tiers {
-		root := address(name+":", "", c)
+		root := placement.Address(name+":", "", c)
 		switch {
-		case !overlap(at, root):
+		case !placement.Overlap(at, root):
 		case len(at) <= len(root):
 			all = append(all, name+":")
 		default:
@@ -83,14 +86,9 @@ func lastBefore(t *pb.Task) string {
 	return t.GetId()[:min(len(t.GetId()), task.IDTime)] + "~"
 }
 
-// concerns says whether what a task brings counts for one that reads: their owner is the same, or root brings it.
-func concerns(writer, reader *pb.Task) bool {
-	return sameOwner(writer, reader) || writer.GetOwner().GetUid() == 0
-}
-
 // toldAs is a task as the owner of another one is told of it: an account hears no ids of tasks that it may not see.
 func toldAs(other, t *pb.Task) string {
-	if concerns(other, t) {
+	if task.Concerns(other, t) {
 		return "task " + other.GetId()
 	}
 	return "a task of another account"
@@ -98,7 +96,7 @@ func toldAs(other, t *pb.Task) string {
 
 // meets says whether a task brings data to where another one reads, concerns that, and was submitted before it.
 func (s *scheduler) meets(writer, reader *pb.Task, place string) bool {
-	return submittedBefore(writer, reader) && concerns(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
+	return submittedBefore(writer, reader) && task.Concerns(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
 }
 
 // first finds one of the tasks that were submitted before another one and meet one of its places.
@@ -153,7 +151,7 @@ func (s *scheduler) halfBrought(tx *state.Tx, t *pb.Task) error {
 			if w.GetState() == task.Done {
 				continue
 			}
-			again, err := againLater(state.Bringing(tx, w.GetSpec().GetTarget(), ""), w, func(x *pb.Task) bool { return concerns(x, t) && deedOf(x) == same })
+			again, err := againLater(state.Bringing(tx, w.GetSpec().GetTarget(), ""), w, func(x *pb.Task) bool { return task.Concerns(x, t) && deedOf(x) == same })
 			if err != nil {
 				return err
 			}
@@ -203,7 +201,7 @@ func (s *scheduler) lastBrought(tx *state.Tx, t *pb.Task, place string) (last ma
 			}
 			deed := deedOf(w)
 			was := last[deed]
-			if concerns(w, t) && (was != nil || s.meets(w, t, place)) && (was == nil || was.GetEndTime().AsTime().Before(w.GetEndTime().AsTime())) {
+			if task.Concerns(w, t) && (was != nil || s.meets(w, t, place)) && (was == nil || was.GetEndTime().AsTime().Before(w.GetEndTime().AsTime())) {
 				last[deed] = w
 			}
 		}

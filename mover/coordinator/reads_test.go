@@ -10,6 +10,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/seed"
@@ -306,7 +307,7 @@ func TestChangesAfterFailedReaders(t *testing.T) {
 		reader        *pb.TaskSpec
 		held          bool
 		by            context.Context
-		before, after []step // the remover is submitted
+		Before, after []step // the remover is submitted
 		remover       *pb.TaskSpec
 		want          string // an error; empty: it begins
 	}{
@@ -342,7 +343,7 @@ func TestChangesAfterFailedReaders(t *testing.T) {
 				}
 				d.pass(time.Millisecond)
 			}
-			does(c.before)
+			does(c.Before)
 			var made *pb.Task
 			if c.remover.GetKind() == pb.TaskKind_TASK_KIND_PURGE {
 				made, err = d.datasets.Purge(ann, &pb.PurgeRequest{Location: c.remover.GetTarget(), Node: c.remover.GetNode()})
@@ -494,7 +495,7 @@ func TestOrderByPlace(t *testing.T) {
 	d.close()
 	d.open()
 	real := func(text string) string {
-		at := address(text, "", d.conf)
+		at := placement.Address(text, "", d.conf)
 		for from, to := range links {
 			at = strings.Replace(at, ":"+from+"/", ":"+to+"/", 1)
 		}

@@ -11,6 +11,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
@@ -141,7 +142,7 @@ func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 	if len(s.placesOf(t)) == 0 {
 		return false, ""
 	}
-	now := s.clock.steady()
+	now := s.clock.Steady()
 	u := s.realPaths.waited(t, now)
 	if u == nil {
 		found := s.counting(s.realPaths.until(t), t)
@@ -160,7 +161,9 @@ func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 func (s *pathResolver) counting(found []*unseenTask, t *pb.Task) []*unseenTask {
 	s.c.scheduler.mu.Lock()
 	defer s.c.scheduler.mu.Unlock()
-	return slices.DeleteFunc(found, func(u *unseenTask) bool { return !concerns(u.task, t) && s.c.scheduler.leads[u.task.GetId()] == nil })
+	return slices.DeleteFunc(found, func(u *unseenTask) bool {
+		return !task.Concerns(u.task, t) && s.c.scheduler.leads[u.task.GetId()] == nil
+	})
 }
 
 // lookFor has agents look at what is unseen, and returns the first of some tasks that another one waits for.
@@ -235,7 +238,7 @@ func realKey(agent string, t *pb.Task) string { return agent + "\x00" + state.Us
 
 // resolver is an agent that can look at the places of a task. scheduler.mu is held.
 func (s *pathResolver) resolver(t *pb.Task) (name string) {
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return ""
 	}
@@ -346,5 +349,5 @@ func (s *pathResolver) leadsAway(u *unseenTask, p *agentv1.RealPlace) bool {
 		return false
 	}
 	node := u.task.GetSpec().GetNode()
-	return address(p.GetReal(), node, s.conf()) != address(p.GetLocation(), node, s.conf())
+	return placement.Address(p.GetReal(), node, s.conf()) != placement.Address(p.GetLocation(), node, s.conf())
 }

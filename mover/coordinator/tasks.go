@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -12,6 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskkind"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 )
@@ -22,7 +22,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 	if !task.ValidID(id) {
 		return nil, gone(id)
 	}
-	t, err := s.task(id)
+	t, err := s.Task(id)
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil, gone(id)
 	}
@@ -30,7 +30,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 		return nil, err
 	}
 	owner := authz.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
-	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.datasets.mayFollow(ctx, method, t) {
+	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.mayFollow(ctx, method, t) {
 		return nil, gone(id)
 	}
 	return t, nil
@@ -44,8 +44,8 @@ func gone(id string) error {
 // act on all tasks.
 const nobody = "\x00nobody"
 
-// task returns a task as it is now: what runs is in memory.
-func (s *Service) task(id string) (t *pb.Task, err error) {
+// Task returns a task as it is now: what runs is in memory.
+func (s *Service) Task(id string) (t *pb.Task, err error) {
 	s.scheduler.mu.Lock()
 	if l := s.scheduler.leads[id]; l != nil {
 		t = proto.Clone(l.task).(*pb.Task)
@@ -64,20 +64,6 @@ func (s *Service) task(id string) (t *pb.Task, err error) {
 // GetTask implements pb.TaskServiceServer.
 func (s *Service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
 	return s.find(ctx, pb.TaskService_GetTask_FullMethodName, r.GetId())
-}
-
-// The bounds of a page.
-const (
-	pageUsual = 100
-	pageMost  = 1000
-	pageBytes = 256 << 10 // beyond the first row
-)
-
-func pageSize(asked int32) int {
-	if asked <= 0 {
-		return pageUsual
-	}
-	return min(int(asked), pageMost)
 }
 
 // pagesMost is how many pages are read at one time. Others wait: their requests are small, and a page with all that it was made of is not.
@@ -116,7 +102,7 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 		return nil, err
 	}
 	defer done()
-	out, size, bytes := &pb.ListTasksResponse{}, pageSize(r.GetPageSize()), 0
+	out, size, bytes := &pb.ListTasksResponse{}, state.PageSize(r.GetPageSize()), 0
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for t, err := range state.FindTasks(tx, f) {
 			if err != nil {
@@ -126,7 +112,7 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 			if r.GetBrief() {
 				t.Report, t.Spec.Options = nil, nil
 			}
-			if bytes += proto.Size(t); len(out.Tasks) == size || len(out.Tasks) > 0 && bytes > pageBytes {
+			if bytes += proto.Size(t); len(out.Tasks) == size || len(out.Tasks) > 0 && bytes > state.PageBytes {
 				out.NextPageToken = out.Tasks[len(out.Tasks)-1].GetId()
 				break
 			}
@@ -164,7 +150,7 @@ func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState)
 
 // steered is steer of a task that the caller may steer.
 func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb.Task, error) {
-	id, why := t.GetId(), s.datasets.reason(authz.From(ctx), t, to)
+	id, why := t.GetId(), s.reason(authz.From(ctx), t, to)
 	if t.GetState() == to && (!yields(t.GetWhy()) || yields(why) || task.Ended(to)) {
 		return t, nil
 	}
@@ -196,13 +182,6 @@ func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb
 
 // exitCancelled is the exit code of a command after its task was cancelled.
 const exitCancelled = 130
-
-func nameOf(c authz.Caller) string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return fmt.Sprintf("uid %d", c.UID)
-}
 
 // tellLead has the lead of a task let go of it. It reports false when there is none.
 // What is wanted is on stable storage when it returns: the caller that cancels a task
@@ -282,7 +261,7 @@ func (s *Service) settled(id string, err error) (*pb.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.task(id)
+	return s.Task(id)
 }
 
 // ResumeTask implements pb.TaskServiceServer.
@@ -319,7 +298,7 @@ func (s *Service) change(ctx context.Context, id string, do func(*state.Tx, *pb.
 		if err := state.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
 			return err
 		}
-		f, err = s.applyEnd(tx, t, manifestResult{})
+		f, err = s.applyEnd(tx, t, taskkind.Result{})
 		return err
 	})
 	if err == nil {
@@ -327,7 +306,16 @@ func (s *Service) change(ctx context.Context, id string, do func(*state.Tx, *pb.
 			s.metrics.countEnd(t)
 		}
 		s.watch.tell(id)
-		s.datasets.afterTask(ctx, t, f)
+		s.afterTask(ctx, t, f)
 	}
 	return t, err
+}
+
+// mayFollow says whether a caller may see the task of another owner: a staging of a
+// dataset, for which other callers may wait, too.
+func (s *Service) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
+	if !task.Of(t.GetSpec()).Shared || t.GetDataset() == "" || authz.OfMethod(method).Action != "task.read" {
+		return false
+	}
+	return s.rules().MayOn(authz.From(ctx), authz.OfMethod(pb.DatasetService_ListReplicas_FullMethodName), authz.Owner{}).Allowed
 }

@@ -53,7 +53,7 @@ func (s *usageServer) GetUsage(ctx context.Context, r *pb.GetUsageRequest) (*pb.
 				if err != nil || ctx.Err() != nil {
 					return errors.Join(err, ctx.Err())
 				}
-				if !s.rules().MayOn(c, read, ownerOf(u.GetOwner(), u.GetProject())).Allowed {
+				if !s.rules().MayOn(c, read, authz.OwnerOf(u.GetOwner(), u.GetProject())).Allowed {
 					continue
 				}
 				if out.Usage = append(out.Usage, u); len(out.Usage) > usageAnswer {
