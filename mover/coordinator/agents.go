@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,6 +14,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 )
@@ -22,17 +22,14 @@ import (
 // agentServer has the agents: their streams, their records, how they join and how they are forgotten.
 type agentServer struct {
 	pb.UnimplementedAgentServiceServer
-	agentv1.UnimplementedEnrollServiceServer
 	*core
 	c *Service
-
-	forgottenMu sync.Mutex // of the file
 }
 
 // recordAgent notes in the ledger that an agent is there.
 func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.Hello, now time.Time) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
-		if err := remembered(tx, name, authz.From(ctx).Serial); err != nil {
+		if err := enroll.Remembered(tx, name, authz.From(ctx).Serial); err != nil {
 			return err
 		}
 		r, err := state.Agents.Get(tx, name)
@@ -173,4 +170,9 @@ func (s *agentServer) drain(ctx context.Context, name string, on bool) (*pb.Agen
 	}
 	n.drain = on
 	return s.viewAgent(n), nil
+}
+
+// CreateJoinToken implements pb.AgentServiceServer.
+func (s *agentServer) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
+	return s.c.enroll.CreateJoinToken(ctx, r)
 }

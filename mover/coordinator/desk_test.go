@@ -18,16 +18,20 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/clock"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/server/auditlog"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/catalog/catalogserver"
 	"datamove.dev/tiering/dataset/datasetserver"
 	"datamove.dev/tiering/policy/policyserver"
 )
+
+const day = 24 * time.Hour
 
 // tester is what desks need of a test.
 type tester interface {
@@ -140,6 +144,16 @@ func (d *desk) start() {
 	d.servePolicies()
 	d.Server = burstserver.New(burstserver.Options{Coordinator: d.Service, Datasets: d.datasets, Ledger: d.ledger, Config: d.Service.o.Config, Rules: d.Service.o.Rules, Logger: d.log, Now: d.Service.now})
 	d.orders = map[string]chan *agentv1.Order{}
+}
+
+// enrolls has nodes join by the tokens of an authority, and by those that others vouch for.
+func (d *desk) enrolls(authority *pki.Authority, vouch func(ctx context.Context, token string) (string, error)) {
+	d.t.Helper()
+	var err error
+	d.enroll, err = enroll.New(enroll.Options{Ledger: d.ledger, Rules: d.o.Rules, Authority: authority, Vouch: vouch, Data: d.dir, Logger: d.log, Now: d.now})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
 }
 
 // serveDatasets begins a server of datasets in place of the one that the desk had.

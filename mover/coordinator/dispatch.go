@@ -16,7 +16,9 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/queue"
+	"datamove.dev/mover/coordinator/ratelimit"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskorder"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
@@ -28,15 +30,16 @@ type scheduler struct {
 	c *Service
 
 	queue *queue.Queue
+	order *taskorder.Order
 	kick  chan struct{} // there may be something to give out
 
 	mu     sync.Mutex
-	agents map[string]*node      // by name; guarded by mu, as all below
-	leads  map[string]*lead      // by task; changed by addLead and dropLead
-	slots  usedSlots             // of agents, by leads
-	swarms map[string]*tracked   // by swarmID
-	flows  map[string]*taskQueue // of queued tasks
-	left   map[string]*parts     // by task without a lead, while processes of the last one may read
+	agents map[string]*node            // by name; guarded by mu, as all below
+	leads  map[string]*lead            // by task; changed by addLead and dropLead
+	slots  usedSlots                   // of agents, by leads
+	swarms map[string]*tracked         // by swarmID
+	flows  map[string]*taskQueue       // of queued tasks
+	left   map[string]*ratelimit.Parts // by task without a lead, while processes of the last one may read
 
 	limits   []limit // of limitsOf
 	limitsOf *config.Config
@@ -157,7 +160,7 @@ func (s *scheduler) pick(n placement.Need, owner *pb.Account, class pb.TaskClass
 		if urgent(class) {
 			free += urgentSlots
 		}
-		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.c.usage.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
+		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
 			name, most = a.name, free
 		}
 	}
@@ -203,7 +206,7 @@ func (s *scheduler) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time
 		time.AfterFunc(lingerPause, s.c.hurry)
 		return lingerPause / 2
 	}
-	if why := cmp.Or(s.behind(t), s.overtakes(t)); why != "" {
+	if why := cmp.Or(s.order.Behind(t), s.order.Overtakes(t)); why != "" {
 		s.waits(ctx, t, why)
 		f.blocked++
 		return blockedPause * time.Duration(1+f.blocked/looksMost)
@@ -283,10 +286,10 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	defer s.mu.Unlock()
 	l := &lead{task: t, need: f.need, epoch: epoch, agent: agent, since: s.now(), batches: map[string]*batch{}}
 	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
-		l.parts = s.left[id].begin(limit, agent, l.since)
+		l.parts = s.left[id].Begin(limit, agent, l.since)
 		delete(s.left, id)
 	}
-	s.c.usage.addLead(l)
+	s.addLead(l)
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
 	if a := s.agents[agent]; a != nil && !task.Of(t.GetSpec()).Standing {
 		a.leads--
@@ -296,7 +299,7 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	lent := s.exportFrom(l)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
+		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.Part(agent), Lent: lent,
 	}}})
 	return 0, nil
 }
@@ -346,12 +349,12 @@ func (s *scheduler) writer(t *pb.Task, n placement.Need) (name string, linger bo
 		return "", false
 	}
 	at := placement.Address(writesTo(t.GetSpec()), n.Node, s.conf())
-	all := append(s.addresses(t, t.GetSpec().GetTarget())[1:], at)
+	all := append(s.order.Addresses(t, t.GetSpec().GetTarget())[1:], at)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
-		if drafts(l.task.GetSpec()) && bars(l.task, t, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l)), all) {
-			return toldAs(l.task, t), false
+		if drafts(l.task.GetSpec()) && bars(l.task, t, append(s.order.Addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l)), all) {
+			return taskorder.ToldAs(l.task, t), false
 		}
 	}
 	return "", s.lingering(at, t)
@@ -363,7 +366,7 @@ func (s *scheduler) writer(t *pb.Task, n placement.Need) (name string, linger bo
 func bars(writer, t *pb.Task, theirs, own []string) bool {
 	switch {
 	case task.Concerns(writer, t):
-		return meet(own, theirs)
+		return taskorder.Meet(own, theirs)
 	case task.Of(writer.GetSpec()).Changes():
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/usage"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/telemetry"
 )
@@ -159,7 +160,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 		if f, err = s.c.applyEnd(tx, t, proof); err != nil {
 			return err
 		}
-		return addUsage(tx, t)
+		return usage.Add(tx, t)
 	})
 	if err != nil {
 		s.log.Error("the end of a lead can not be stored; it is tried again", "task", t.GetId(), "err", err)
@@ -173,7 +174,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {
-		s.c.usage.dropLead(l)
+		s.dropLead(l)
 		s.leaveSwarm(t, t.GetState() == task.Done)
 		s.takesBack(l)
 		if !task.Ended(t.GetState()) {

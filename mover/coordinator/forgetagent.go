@@ -44,7 +44,7 @@ func (s *agentServer) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest)
 			return state.Forgotten.Put(tx, f)
 		})
 	}
-	err = errors.Join(err, s.keepForgotten())
+	err = errors.Join(err, s.c.enroll.KeepForgotten())
 	s.log.Info("an agent was forgotten", "agent", name, "replicas", dropped.GetReplicas(), "bytes", dropped.GetReplicaBytes(),
 		"leases", dropped.GetLeases(), "tasks", dropped.GetTasks())
 	return dropped, err

@@ -50,7 +50,7 @@ func (s *Service) Admit(c authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, error
 
 // Cancel cancels a task of the service itself.
 func (s *Service) Cancel(ctx context.Context, t *pb.Task) error {
-	_, err := s.steered(authz.With(ctx, authz.Self()), t, task.Cancelled)
+	_, err := s.steering.steered(authz.With(ctx, authz.Self()), t, task.Cancelled)
 	return err
 }
 
@@ -68,16 +68,13 @@ func (s *Service) Watch(id string) (changed <-chan struct{}, done func(), err er
 // Waits notes why a queued task is not given out.
 func (s *Service) Waits(ctx context.Context, t *pb.Task, why string) { s.scheduler.waits(ctx, t, why) }
 
-// Running are copies of the running tasks that match. match must not wait.
-func (s *Service) Running(match func(*pb.Task) bool) (all []*pb.Task) {
+// EachRunning calls do with each running task. do must not wait, and must not keep the task.
+func (s *Service) EachRunning(do func(*pb.Task)) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, l := range s.scheduler.leads {
-		if match(l.task) {
-			all = append(all, copyOf(l.task))
-		}
+		do(l.task)
 	}
-	return all
 }
 
 // Proved notes what the agent in ctx has found for the task that it leads in an epoch.
@@ -223,4 +220,4 @@ func (s *Service) Fail(tx *state.Tx, t *pb.Task, err error) error {
 }
 
 // MayHold reports why a caller may not have one more of a resource.
-func (s *Service) MayHold(c authz.Caller, what quota.Resource) error { return s.usage.mayHold(c, what) }
+func (s *Service) MayHold(c authz.Caller, what quota.Resource) error { return s.usage.MayHold(c, what) }

@@ -9,7 +9,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 )
 
@@ -72,21 +71,4 @@ func handedOn(tx *state.Tx, t *pb.Task) (bool, error) {
 		t.Revision++
 	}
 	return left, err
-}
-
-// reason is why a task is in a state that a caller has it in.
-func (s *Service) reason(c authz.Caller, t *pb.Task, to pb.TaskState) string {
-	word := task.Word(to)
-	switch {
-	case s.operates(c, map[pb.TaskState]string{task.Paused: pb.TaskService_PauseTask_FullMethodName, task.Cancelled: pb.TaskService_CancelTask_FullMethodName}[to]):
-		return word + " by " + authz.NameOf(c)
-	case authz.IsOwner(t.GetOwner(), c):
-		return word + byOwner
-	}
-	return word + byWaiter
-}
-
-// operates reports whether a caller may do what a method does to any task.
-func (s *Service) operates(c authz.Caller, method string) bool {
-	return s.rules().MayOn(c, authz.OfMethod(method), authz.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
 }

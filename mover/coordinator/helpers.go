@@ -83,7 +83,7 @@ func (s *scheduler) giveBatch(ctx context.Context, b *batch) error {
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
 		Work: w.GetWork(), Over: m.GetOver(), Pair: m.GetPair(), Roots: roots, TraceParent: b.span,
-		BytesPerSecond: l.parts.part(agent.name), Expects: reads(l.task),
+		BytesPerSecond: l.parts.Part(agent.name), Expects: reads(l.task),
 	}}})
 	return nil
 }

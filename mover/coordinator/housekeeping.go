@@ -44,7 +44,7 @@ func (s *Service) chores() []*chore {
 		{every: rateEvery, what: "remember rates", do: s.metrics.rememberRate},
 		{every: pruneEvery, what: "forget tasks that ended long ago", do: s.admin.forgetTasks},
 		{every: pruneEvery, what: "forget keys of requests that are over", do: func(ctx context.Context) error { return idempotency.Forget(ctx, s.ledger, s.now) }},
-		{every: pruneEvery, what: "let go of nodes that were forgotten", do: s.agents.endForgotten},
+		{every: pruneEvery, what: "let go of nodes that were forgotten", do: s.enroll.EndForgotten},
 	}, s.added...)
 }
 

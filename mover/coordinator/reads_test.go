@@ -11,6 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/placement"
+	"datamove.dev/mover/coordinator/taskorder"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/seed"
@@ -255,7 +256,7 @@ func TestChangesAfterReaders(t *testing.T) {
 			second, err := c.second(d)
 			wants(t, "submit the second one", err, nil)
 			c.then(d, first.GetId())
-			why := d.Service.scheduler.overtakes(d.state(second.GetId()))
+			why := d.Service.scheduler.order.Overtakes(d.state(second.GetId()))
 			if c.waits != strings.Contains(why, first.GetId()) {
 				t.Errorf("it waits because %q, want to wait for the first one: %v", why, c.waits)
 			}
@@ -513,7 +514,7 @@ func TestOrderByPlace(t *testing.T) {
 	spoils := func(early, late *pb.Task) bool {
 		reads, changes := touches(early.GetSpec())
 		lateReads, lateChanges := touches(late.GetSpec())
-		return early.GetSpec().GetKind() != removes && meet(changes, lateReads) || meet(reads, lateChanges) || meet(changes, lateChanges)
+		return early.GetSpec().GetKind() != removes && taskorder.Meet(changes, lateReads) || taskorder.Meet(reads, lateChanges) || taskorder.Meet(changes, lateChanges)
 	}
 	random := seed.Rand(t)
 	var all []*pb.Task
@@ -521,7 +522,7 @@ func TestOrderByPlace(t *testing.T) {
 		spec := &pb.TaskSpec{Kind: kinds[random.IntN(len(kinds))], Source: names[random.IntN(len(names))], Target: names[random.IntN(len(names))]}
 		if spec.GetKind() == removes {
 			spec.Source = ""
-		} else if meet([]string{real(spec.GetSource())}, []string{real(spec.GetTarget())}) {
+		} else if taskorder.Meet([]string{real(spec.GetSource())}, []string{real(spec.GetTarget())}) {
 			continue
 		}
 		made, err := d.SubmitTask(as("ann", 1001), &pb.SubmitTaskRequest{Spec: spec})

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskorder"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
@@ -117,7 +118,7 @@ func (r *realPaths) until(t *pb.Task) (found []*unseenTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, u := range r.unseen {
-		if id == t.GetId() || submittedBefore(u.task, t) {
+		if id == t.GetId() || taskorder.SubmittedBefore(u.task, t) {
 			found = append(found, u)
 		}
 	}
@@ -130,7 +131,7 @@ func (r *realPaths) waited(t *pb.Task, now time.Duration) *unseenTask {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u := r.first[state.User(t.GetOwner())]
-	if u == nil || r.unseen[u.task.GetId()] != u || now-u.since >= realPatience || u.task.GetId() != t.GetId() && !submittedBefore(u.task, t) {
+	if u == nil || r.unseen[u.task.GetId()] != u || now-u.since >= realPatience || u.task.GetId() != t.GetId() && !taskorder.SubmittedBefore(u.task, t) {
 		return nil
 	}
 	return u
@@ -152,7 +153,7 @@ func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 		u = s.lookFor(t, found, now)
 	}
 	if u != nil && now-u.since >= realTold {
-		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), toldAs(u.task, t))
+		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), taskorder.ToldAs(u.task, t))
 	}
 	return u != nil, why
 }
@@ -192,7 +193,7 @@ func (s *pathResolver) lookFor(t *pb.Task, found []*unseenTask, now time.Duratio
 }
 
 func inOrder(a, b *unseenTask) int {
-	if submittedBefore(a.task, b.task) {
+	if taskorder.SubmittedBefore(a.task, b.task) {
 		return -1
 	}
 	return 1

@@ -15,9 +15,13 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/clock"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/queue"
+	"datamove.dev/mover/coordinator/ratelimit"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/coordinator/taskkind"
+	"datamove.dev/mover/coordinator/taskorder"
+	"datamove.dev/mover/coordinator/usage"
 	"datamove.dev/mover/server/auditlog"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/pki"
@@ -55,7 +59,10 @@ type Service struct {
 	scheduler *scheduler
 	agents    *agentServer
 	paths     *pathResolver
-	usage     *usageServer
+	usage     *usage.Server
+	steering  *steering
+	explainer *explainer
+	enroll    *enroll.Server
 	metrics   *metricsCollector
 	admin     *adminServer
 }
@@ -89,21 +96,31 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{core: shared, extensions: extensions{kinds: map[pb.TaskKind]taskkind.Kind{}}, pages: make(chan struct{}, pagesMost)}
 	s.scheduler = &scheduler{
 		core: shared, c: s, kick: make(chan struct{}, 1),
-		agents: map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*parts{},
+		agents: map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*ratelimit.Parts{},
 	}
+	s.scheduler.order = taskorder.New(shared.ledger, shared.conf, s.scheduler.canBegin)
 	s.agents = &agentServer{core: shared, c: s}
 	s.paths = &pathResolver{core: shared, c: s}
-	s.usage = &usageServer{core: shared, c: s}
 	s.metrics = &metricsCollector{core: shared, c: s}
 	s.admin = &adminServer{core: shared, c: s}
+	s.steering, s.explainer = &steering{core: shared, c: s}, &explainer{core: shared, c: s}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if err := s.defaults(); err != nil {
 		return nil, err
 	}
+	var err error
+	if s.enroll, err = enroll.New(enroll.Options{
+		Ledger: s.ledger, Rules: s.rules, Authority: s.o.Authority, Vouch: s.o.Vouch, Data: s.o.Data, Logger: s.log, Now: s.now,
+	}); err != nil {
+		return nil, err
+	}
+	if s.usage, err = usage.New(ctx, usage.Options{Ledger: s.ledger, Config: s.conf, Rules: s.rules, Agents: s.scheduler, Now: s.now}); err != nil {
+		return nil, err
+	}
 	s.scheduler.queue = queue.New(queue.Options{Flows: flowsMost, Refill: s.scheduler.refill, Logger: s.log})
-	if err := errors.Join(s.agents.keepForgotten(), s.usage.countHoldings(ctx), s.scheduler.takeUp(ctx)); err != nil {
+	if err := errors.Join(s.scheduler.takeUp(ctx)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -139,7 +156,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterAgentServiceServer(r, s.agents)
 	pb.RegisterUsageServiceServer(r, s.usage)
 	pb.RegisterAdminServiceServer(r, s.admin)
-	agentv1.RegisterEnrollServiceServer(r, s.agents)
+	agentv1.RegisterEnrollServiceServer(r, s.enroll)
 }
 
 // Run gives out work and looks after leases until ctx ends. Conversations go on until

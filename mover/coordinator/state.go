@@ -13,6 +13,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/coordinator/placement"
+	"datamove.dev/mover/coordinator/ratelimit"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/coordinator/taskkind"
 	"datamove.dev/mover/task"
@@ -80,13 +81,13 @@ type lead struct {
 	unstored *pb.Task  // its end, which could not be stored; nil is none
 	again    time.Time // when that is tried again
 
-	wanted  int32           // what its crew was last told
-	usual   time.Duration   // that its batches take
-	proof   taskkind.Result // of the manifest that it has sent
-	sending bool            // it is sending one
-	parts   *parts          // of the limit in its options; nil has none
-	ticket  string          // for what another node lends it; "" is nothing
-	swarm   string          // it is in since before a restart, and has not been heard; "" is none
+	wanted  int32            // what its crew was last told
+	usual   time.Duration    // that its batches take
+	proof   taskkind.Result  // of the manifest that it has sent
+	sending bool             // it is sending one
+	parts   *ratelimit.Parts // of the limit in its options; nil has none
+	ticket  string           // for what another node lends it; "" is nothing
+	swarm   string           // it is in since before a restart, and has not been heard; "" is none
 }
 
 // takeUp makes of the ledger what has to be in memory.
@@ -130,14 +131,14 @@ func (s *scheduler) takeUpTask(ctx context.Context, tx *state.Tx, t *pb.Task) er
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
-	s.c.usage.addLead(l)
+	s.addLead(l)
 	s.c.paths.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
 	}
 	s.noteHelpers(l) // those that are stored helped when something else was stored
 	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
-		l.parts = unknownParts(limit, l.since, slices.Collect(maps.Keys(s.agents)), l.working())
+		l.parts = ratelimit.Unknown(limit, l.since, slices.Collect(maps.Keys(s.agents)), l.working())
 	}
 	return nil
 }

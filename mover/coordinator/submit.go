@@ -79,7 +79,7 @@ func (s *Service) Submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 
 // Claim stores a new task of a caller, and its key.
 func (s *Service) Claim(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec, key string) error {
-	if err := s.usage.mayHoldTask(tx, c, t); err != nil {
+	if err := s.usage.MayHoldTask(tx, c, t); err != nil {
 		return err
 	}
 	if err := state.Tasks.Put(tx, t); err != nil {

@@ -26,7 +26,7 @@ func beginning(t *pb.Task) state.Durability {
 // has begun has to come to its end.
 func (s *Service) mayBegin(tx *state.Tx, t *pb.Task) error {
 	if t.GetTries() == 0 {
-		if err := cmp.Or(s.scheduler.halfBrought(tx, t), s.scheduler.unread(tx, t)); err != nil {
+		if err := cmp.Or(s.scheduler.order.HalfBrought(tx, t), s.scheduler.order.Unread(tx, t)); err != nil {
 			return err
 		}
 	}

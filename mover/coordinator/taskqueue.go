@@ -149,3 +149,19 @@ func (s *scheduler) fair() []*taskQueue {
 func urgent(c pb.TaskClass) bool {
 	return c == pb.TaskClass_TASK_CLASS_RESTORE || c == pb.TaskClass_TASK_CLASS_CHECKPOINT
 }
+
+// canBegin says whether an agent is there that could work on a task.
+func (s *scheduler) canBegin(t *pb.Task) bool {
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		if a.ready() && a.reaches(n, t.GetOwner()) {
+			return true
+		}
+	}
+	return false
+}

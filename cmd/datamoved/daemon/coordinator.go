@@ -16,6 +16,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/coordinator"
 	"datamove.dev/mover/coordinator/clock"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server"
 	"datamove.dev/mover/server/pki"
@@ -48,7 +49,7 @@ func (a *app) serveCoordinator(ctx context.Context, h *host) error {
 func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, known *catalog.Catalog) error {
 	o := h.doorOptions()
 	o.Rules = func() server.Rules { return h.live.rules.Load() }
-	o.Admit = func(id pki.Identity) error { return coordinator.Admit(books, id) }
+	o.Admit = func(id pki.Identity) error { return enroll.Admit(books, id) }
 	authority, err := h.secure(&o)
 	if err != nil {
 		return err

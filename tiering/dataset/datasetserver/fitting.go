@@ -104,20 +104,27 @@ func (s *roomKeeper) viewOn(tx *state.Tx, now time.Time, row *pb.Tier) (*dataset
 
 // coming are the bytes of stagings that go on where a replica is to come, and that have not written them yet.
 func (s *roomKeeper) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err error) {
-	all := s.c.Running(func(t *pb.Task) bool {
+	type staged struct {
+		dataset string
+		done    int64
+	}
+	var all []staged
+	s.c.EachRunning(func(t *pb.Task) {
 		spec := t.GetSpec()
-		return spec.GetStaging().GetTier() == r.GetTier() && task.Of(spec).Shared && (r.GetNode() == "" || spec.GetNode() == r.GetNode()) && t.GetId() != r.GetTask()
+		if spec.GetStaging().GetTier() == r.GetTier() && task.Of(spec).Shared && (r.GetNode() == "" || spec.GetNode() == r.GetNode()) && t.GetId() != r.GetTask() {
+			all = append(all, staged{t.GetDataset(), t.GetProgress().GetBytesDone()})
+		}
 	})
 	for _, x := range all {
-		l, err := location.Parse("dataset:" + x.GetDataset())
-		if x.GetDataset() == "" || err != nil {
+		l, err := location.Parse("dataset:" + x.dataset)
+		if x.dataset == "" || err != nil {
 			continue // a copy of a location, of unknown size
 		}
 		v, err := findVersion(tx, "stage", l.Name, l.Digest)
 		if mover.IgnoreNotExist(err) != nil {
 			return 0, err
 		}
-		bytes += max(0, v.GetVersion().GetBytes()-x.GetProgress().GetBytesDone())
+		bytes += max(0, v.GetVersion().GetBytes()-x.done)
 	}
 	return bytes, nil
 }

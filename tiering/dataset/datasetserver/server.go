@@ -69,8 +69,8 @@ type Tasks interface {
 	Resumed(ctx context.Context, t *pb.Task)
 	// Task returns a task as it is now.
 	Task(id string) (*pb.Task, error)
-	// Running are copies of the running tasks that match.
-	Running(match func(*pb.Task) bool) []*pb.Task
+	// EachRunning calls do with each running task. do must not wait, and must not keep the task.
+	EachRunning(do func(*pb.Task))
 	// Watch tells when a task may have changed, until done is called.
 	Watch(id string) (changed <-chan struct{}, done func(), err error)
 	// Cancel cancels a task.

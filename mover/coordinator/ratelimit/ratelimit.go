@@ -1,4 +1,5 @@
-package coordinator
+// Package ratelimit divides the rate limit of a task among its processes (pure: callers guard it by their lock).
+package ratelimit
 
 import (
 	"cmp"
@@ -15,11 +16,11 @@ const (
 	partFirst = 20              // what all together may have at first is one of so many pieces
 )
 
-// parts divide the limit that a task has in its own options among its processes, by what
+// Parts divide the limit that a task has in its own options among its processes, by what
 // they use. The sum of what they may read is never above it, but for a twentieth while
 // a process comes. A process gets a larger part when another one has confirmed its
 // smaller one. A process that does not confirm counts with the largest part that it was told.
-type parts struct {
+type Parts struct {
 	limit int64            // bytes per second
 	of    map[string]*part // by agent
 	split bool             // it was divided among several processes
@@ -38,35 +39,35 @@ type part struct {
 	former bool      // it is of a lead that is over and gets no part any more
 }
 
-// begin are those of a task that one process begins, beside processes of leads before it
+// Begin are those of a task that one process begins, beside processes of leads before it
 // that may read still. They come of x, which may be nil.
-func (x *parts) begin(limit int64, lead string, now time.Time) *parts {
-	next := &parts{limit: limit, of: map[string]*part{}}
+func (x *Parts) Begin(limit int64, lead string, now time.Time) *Parts {
+	next := &Parts{limit: limit, of: map[string]*part{}}
 	if x != nil {
 		next.of = maps.Clone(x.of)
 	}
 	for _, p := range next.of {
 		p.former = true
 	}
-	next.enlist(now, lead)
+	next.Enlist(now, lead)
 	own := next.of[lead]
 	own.told = max(next.room(lead), next.first(), 1)
 	own.most, next.split = max(own.most, own.told), len(next.of) > 1
 	return next
 }
 
-// unknownParts are those of a task that was begun under a coordinator before this one. Each
+// Unknown are those of a task that was begun under a coordinator before this one. Each
 // agent may have a process that reads, of this lead or of one before it, until it is heard of.
-func unknownParts(limit int64, now time.Time, agents, working []string) *parts {
-	x := &parts{limit: limit, of: map[string]*part{}, split: true}
+func Unknown(limit int64, now time.Time, agents, working []string) *Parts {
+	x := &Parts{limit: limit, of: map[string]*part{}, split: true}
 	for _, name := range slices.Concat(agents, working) {
 		x.of[name] = &part{most: limit, since: now, busy: now, reads: true, former: !slices.Contains(working, name)}
 	}
 	return x
 }
 
-// enlist sets the processes that work now. One without work stays while it may read, and for partQuiet.
-func (x *parts) enlist(now time.Time, working ...string) {
+// Enlist sets the processes that work now. One without work stays while it may read, and for partQuiet.
+func (x *Parts) Enlist(now time.Time, working ...string) {
 	for name, p := range x.of {
 		p.works = p.works && slices.Contains(working, name)
 	}
@@ -86,9 +87,9 @@ func (x *parts) enlist(now time.Time, working ...string) {
 	maps.DeleteFunc(x.of, func(_ string, p *part) bool { return !p.reads && (p.former || now.Sub(p.busy) > partQuiet) })
 }
 
-// heard notes what an agent says of its process: whether it has work, what it may read as
+// Heard notes what an agent says of its process: whether it has work, what it may read as
 // it knows, and what it reads. That it has none may have been said before it got some.
-func (x *parts) heard(now time.Time, name string, reads bool, has int64, used float64) {
+func (x *Parts) Heard(now time.Time, name string, reads bool, has int64, used float64) {
 	p := x.of[name]
 	if p == nil {
 		return
@@ -103,16 +104,26 @@ func (x *parts) heard(now time.Time, name string, reads bool, has int64, used fl
 	}
 }
 
-// lost notes that an agent is silent, so that its part goes to others.
-func (x *parts) lost(name string) {
+// Lost notes that an agent is silent, so that its part goes to others.
+func (x *Parts) Lost(name string) {
 	if p := x.of[name]; p != nil {
 		p.reads = false
 	}
 }
 
-// divide tells each process its part. A part that can not be sent does not count. A process that has
+// Leave notes that the lead of the task is over: its processes may read until they have let go.
+func (x *Parts) Leave() {
+	for _, p := range x.of {
+		p.former = true
+	}
+}
+
+// Agents are those with a process that counts.
+func (x *Parts) Agents() []string { return slices.Sorted(maps.Keys(x.of)) }
+
+// Divide tells each process its part. A part that can not be sent does not count. A process that has
 // not confirmed its last part is told that again.
-func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int64) bool) {
+func (x *Parts) Divide(now time.Time, tell func(name string, bytesPerSecond int64) bool) {
 	if x.split = x.split || len(x.of) > 1; !x.split {
 		return
 	}
@@ -137,7 +148,7 @@ func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int6
 // first is what one may read while there is no room. The second process has at most a half
 // of a piece, the third one a sixth, the next one a twelfth: all together less than one,
 // in any order.
-func (x *parts) first() int64 {
+func (x *Parts) first() int64 {
 	n := int64(len(x.of))
 	return x.limit / (partFirst * n * max(n-1, 1))
 }
@@ -152,7 +163,7 @@ func (p *part) wants(limit int64, now time.Time) int64 {
 }
 
 // room is the part of the limit that no process but one may read at this moment, in bytes per second.
-func (x *parts) room(but string) int64 {
+func (x *Parts) room(but string) int64 {
 	left := x.limit
 	for name, p := range x.of {
 		if name != but {
@@ -162,8 +173,8 @@ func (x *parts) room(but string) int64 {
 	return max(left, 0)
 }
 
-// part is what one may read as it begins.
-func (x *parts) part(name string) int64 {
+// Part is what one may read as it begins.
+func (x *Parts) Part(name string) int64 {
 	if x == nil {
 		return 0 // there is no limit
 	}

@@ -1,4 +1,4 @@
-package coordinator
+package enroll
 
 import (
 	"context"
@@ -30,14 +30,14 @@ func Admit(books *state.Ledger, id pki.Identity) error {
 		if id.Role != pki.Agent {
 			return nil
 		}
-		return remembered(tx, id.Name, id.Serial)
+		return Remembered(tx, id.Name, id.Serial)
 	})
 }
 
-// remembered says why a certificate of a node is not to be believed: the node was
+// Remembered says why a certificate of a node is not to be believed: the node was
 // forgotten, and it is none that was given to it since. No clock decides that. The
 // coordinator's own agent has no certificate.
-func remembered(tx *state.Tx, node, serial string) error {
+func Remembered(tx *state.Tx, node, serial string) error {
 	if serial == "" {
 		return nil
 	}
@@ -52,25 +52,25 @@ func remembered(tx *state.Tx, node, serial string) error {
 		mover.ErrPermission, mover.Printable(node), f.GetForgetTime().AsTime().Format(time.RFC3339))
 }
 
-// trusts says whether an agent that calls may still be believed.
-func (s *agentServer) trusts(c authz.Caller) error {
-	return s.ledger.View(func(tx *state.Tx) error { return remembered(tx, c.Agent, c.Serial) })
+// Trusts says whether an agent that calls may still be believed.
+func (s *Server) Trusts(c authz.Caller) error {
+	return s.o.Ledger.View(func(tx *state.Tx) error { return Remembered(tx, c.Agent, c.Serial) })
 }
 
 // gave notes a certificate that a node is given, where others of it are not believed.
-func (s *agentServer) gave(tx *state.Tx, node string, i pki.Issued) error {
+func (s *Server) gave(tx *state.Tx, node string, i pki.Issued) error {
 	f, err := state.Forgotten.Get(tx, node)
 	if err != nil {
 		return mover.IgnoreNotExist(err)
 	}
-	f.Issued = slices.DeleteFunc(f.GetIssued(), func(i *ledgerv1.Issued) bool { return s.now().Sub(i.GetExpireTime().AsTime()) > forgottenSpare })
+	f.Issued = slices.DeleteFunc(f.GetIssued(), func(i *ledgerv1.Issued) bool { return s.o.Now().Sub(i.GetExpireTime().AsTime()) > ForgottenSpare })
 	f.Issued = append(f.GetIssued(), &ledgerv1.Issued{Serial: i.Serial, ExpireTime: timestamppb.New(i.Expires)})
 	return state.Forgotten.Put(tx, f)
 }
 
-// forgottenSpare is for how long after the last certificate of a node could have ended it
+// ForgottenSpare is for how long after the last certificate of a node could have ended it
 // is remembered that it was forgotten: a clock may be set back.
-const forgottenSpare = 30 * 24 * time.Hour
+const ForgottenSpare = 30 * 24 * time.Hour
 
 // errCutOff keeps a node out for which others go on to vouch: they do not know what its operator knows.
 func errCutOff(node string) error {
@@ -96,16 +96,16 @@ func invite(tx *state.Tx, node string) error {
 	return state.Forgotten.Put(tx, f)
 }
 
-// endForgotten lets go of nodes that were forgotten so long ago that all their
+// EndForgotten lets go of nodes that were forgotten so long ago that all their
 // certificates are over.
-func (s *agentServer) endForgotten(ctx context.Context) error {
-	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
+func (s *Server) EndForgotten(ctx context.Context) error {
+	return s.o.Ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		rows, err := state.Collect(state.Forgotten.All(tx, state.Range{}))
 		if err != nil {
 			return err
 		}
 		for _, f := range rows {
-			if f.GetRevoked() || s.now().Sub(f.GetExpireTime().AsTime()) <= forgottenSpare {
+			if f.GetRevoked() || s.o.Now().Sub(f.GetExpireTime().AsTime()) <= ForgottenSpare {
 				continue
 			}
 			if err := state.Forgotten.Delete(tx, f.GetName()); err != nil {

@@ -1,4 +1,4 @@
-package coordinator
+package ratelimit
 
 import (
 	"fmt"
@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // network is a task whose agents stand still now and then, so that they hear late what they
 // are told, are heard late, and not at all while they are cut off.
 type network struct {
-	parts   *parts
+	parts   *Parts
 	now     time.Time
 	limit   int64
 	lead    string
@@ -75,7 +77,7 @@ func (n *network) hear(name string, s readerState) {
 	if !s.reads {
 		has = 0 // it has no session
 	}
-	n.parts.heard(n.now, name, s.reads, has, float64(n.limit))
+	n.parts.Heard(n.now, name, s.reads, has, float64(n.limit))
 }
 
 // send tells an agent something, unless it is cut off.
@@ -127,7 +129,7 @@ func TestPartsHoldTheLimit(t *testing.T) {
 		for i := range 5 {
 			n.agents[fmt.Sprintf("n%d", i)] = &reader{there: true}
 		}
-		n.parts = (*parts)(nil).begin(limit, n.lead, n.now)
+		n.parts = (*Parts)(nil).Begin(limit, n.lead, n.now)
 		n.agents["n0"].do(readerOrder{epoch: 1, part: limit, begin: true})
 		late := func() time.Duration { return time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "late")) }
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -144,7 +146,7 @@ func TestPartsHoldTheLimit(t *testing.T) {
 				if r.there && !n.working[who] {
 					n.working[who] = true
 					n.divide()
-					n.send(who, readerOrder{epoch: n.epoch, part: n.parts.part(who), begin: true})
+					n.send(who, readerOrder{epoch: n.epoch, part: n.parts.Part(who), begin: true})
 				}
 			case "end": // its work is done
 				if who != n.lead && r.at.reads && r.epoch == n.epoch && len(r.orders) == 0 {
@@ -181,15 +183,15 @@ func TestPartsHoldTheLimit(t *testing.T) {
 				for _, r := range n.agents {
 					r.there, r.orders, r.says = false, nil, nil
 				}
-				n.parts = unknownParts(limit, n.now, slices.Collect(maps.Keys(n.agents)), n.names())
+				n.parts = Unknown(limit, n.now, slices.Collect(maps.Keys(n.agents)), n.names())
 			case "leads":
 				if r.there {
 					for _, name := range slices.Sorted(maps.Keys(n.agents)) {
 						n.send(name, readerOrder{epoch: n.epoch, stop: true})
 					}
 					n.lead, n.working, n.epoch = who, map[string]bool{who: true}, n.epoch+1
-					n.parts = n.parts.begin(limit, who, n.now)
-					n.send(who, readerOrder{epoch: n.epoch, part: n.parts.part(who), begin: true})
+					n.parts = n.parts.Begin(limit, who, n.now)
+					n.send(who, readerOrder{epoch: n.epoch, part: n.parts.Part(who), begin: true})
 				}
 			}
 			n.divide()
@@ -198,15 +200,15 @@ func TestPartsHoldTheLimit(t *testing.T) {
 }
 
 func (n *network) divide() {
-	n.parts.enlist(n.now, n.names()...)
-	n.parts.divide(n.now, func(name string, part int64) bool {
+	n.parts.Enlist(n.now, n.names()...)
+	n.parts.Divide(n.now, func(name string, part int64) bool {
 		return n.send(name, readerOrder{epoch: n.epoch, part: part})
 	})
 }
 
 // rounds divides so many times, a second apart, with processes that use what they may, as
 // far as they can.
-func rounds(x *parts, now *time.Time, n int, can map[string]int64) map[string]int64 {
+func rounds(x *Parts, now *time.Time, n int, can map[string]int64) map[string]int64 {
 	reads := map[string]int64{}
 	var names []string
 	for name := range can {
@@ -214,11 +216,11 @@ func rounds(x *parts, now *time.Time, n int, can map[string]int64) map[string]in
 	}
 	for range n {
 		*now = now.Add(time.Second)
-		x.enlist(*now, names...)
-		x.divide(*now, func(name string, part int64) bool { reads[name] = part; return true })
+		x.Enlist(*now, names...)
+		x.Divide(*now, func(name string, part int64) bool { reads[name] = part; return true })
 		for name, part := range reads {
 			_, works := can[name]
-			x.heard(*now, name, works, part, float64(min(part, can[name])))
+			x.Heard(*now, name, works, part, float64(min(part, can[name])))
 		}
 	}
 	return reads
@@ -229,8 +231,8 @@ func rounds(x *parts, now *time.Time, n int, can map[string]int64) map[string]in
 func TestPartsGoToWhoUsesThem(t *testing.T) {
 	const limit = 1000
 	now := time.Unix(1, 0)
-	x := (*parts)(nil).begin(limit, "a", now)
-	if x.divide(now, func(string, int64) bool { t.Error("one that is alone is told"); return true }); x.split {
+	x := (*Parts)(nil).Begin(limit, "a", now)
+	if x.Divide(now, func(string, int64) bool { t.Error("one that is alone is told"); return true }); x.split {
 		t.Error("it is split")
 	}
 	about := func(what string, got map[string]int64, name string, want int64) {
@@ -253,23 +255,23 @@ func TestPartsGoToWhoUsesThem(t *testing.T) {
 		t.Errorf("who is alone reads %d of %d", got["a"], limit)
 	}
 
-	x = unknownParts(limit, now, []string{"d"}, []string{"a", "b", "c"}) // of a coordinator that has begun anew
+	x = Unknown(limit, now, []string{"d"}, []string{"a", "b", "c"}) // of a coordinator that has begun anew
 	told := map[string]int64{}
 	tell := func(name string, part int64) bool { told[name] = part; return true }
-	x.heard(now, "a", true, 300, 300)
-	x.divide(now, tell)
+	x.Heard(now, "a", true, 300, 300)
+	x.Divide(now, tell)
 	if told["a"] != 300 || told["b"] > limit/partFirst || told["c"] > limit/partFirst {
 		t.Errorf("nobody knows what two others read, and told are %v", told)
 	}
-	x.heard(now, "d", false, 0, 0)
+	x.Heard(now, "d", false, 0, 0)
 	about("begun anew", rounds(x, &now, 5, map[string]int64{"a": limit, "b": limit, "c": limit}), "c", limit/3)
 
-	x = x.begin(limit, "d", now) // another one leads, and the others have not let go
-	if got := x.part("d"); got > limit/partFirst {
+	x = x.Begin(limit, "d", now) // another one leads, and the others have not let go
+	if got := x.Part("d"); got > limit/partFirst {
 		t.Errorf("the next lead reads %d while those before it may", got)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		x.heard(now, name, false, 0, 0)
+		x.Heard(now, name, false, 0, 0)
 	}
 	about("the next lead is alone", rounds(x, &now, 2, map[string]int64{"d": limit}), "d", limit)
 }
@@ -279,14 +281,14 @@ func TestPartsGoToWhoUsesThem(t *testing.T) {
 func TestPartsOfWhoBeginsAgain(t *testing.T) {
 	const limit = 1000
 	now := time.Unix(1, 0)
-	x := (*parts)(nil).begin(limit, "a", now)
+	x := (*Parts)(nil).Begin(limit, "a", now)
 	rounds(x, &now, 5, map[string]int64{"a": limit, "b": limit})
-	x.enlist(now, "a")
-	x.heard(now, "b", false, 0, 0)
-	x.enlist(now, "a", "b")
-	x.heard(now, "b", false, 0, 0) // it was said before
-	next := x.begin(limit, "a", now)
-	if got := next.part("a"); got > limit/2+limit/partFirst {
-		t.Errorf("the next lead reads %d while another process may read %d", got, x.part("b"))
+	x.Enlist(now, "a")
+	x.Heard(now, "b", false, 0, 0)
+	x.Enlist(now, "a", "b")
+	x.Heard(now, "b", false, 0, 0) // it was said before
+	next := x.Begin(limit, "a", now)
+	if got := next.Part("a"); got > limit/2+limit/partFirst {
+		t.Errorf("the next lead reads %d while another process may read %d", got, x.Part("b"))
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package taskorder
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task"
 )
@@ -26,8 +25,8 @@ func changesAt(t *pb.Task) []string {
 	return nil
 }
 
-// overtakes says which earlier task of its owner one would spoil by beginning now; empty is none.
-func (s *scheduler) overtakes(t *pb.Task) string {
+// Overtakes says which earlier task of its owner one would spoil by beginning now; empty is none.
+func (s *Order) Overtakes(t *pb.Task) string {
 	places := changesAt(t)
 	reader, place, err := s.first(t, places, state.Reading, func(tx *state.Tx, r *pb.Task, place string) (bool, error) {
 		if !task.SameOwner(r, t) {
@@ -39,7 +38,7 @@ func (s *scheduler) overtakes(t *pb.Task) string {
 		return fmt.Sprintf("task %s (%s), submitted before it, reads %s, which it changes", reader.GetId(), task.Word(reader.GetState()), mover.Printable(place))
 	}
 	changes := func(_ *state.Tx, w *pb.Task, place string) (bool, error) {
-		return task.SameOwner(w, t) && w.GetState() == task.Queued && meet(s.addresses(t, place), s.addresses(w, w.GetSpec().GetTarget())) && s.canBegin(w), nil
+		return task.SameOwner(w, t) && w.GetState() == task.Queued && Meet(s.Addresses(t, place), s.Addresses(w, w.GetSpec().GetTarget())) && s.begins(w), nil
 	}
 	writer, place, err1 := s.first(t, places, state.Bringing, changes)
 	if writer == nil && err1 == nil {
@@ -54,8 +53,8 @@ func (s *scheduler) overtakes(t *pb.Task) string {
 	return fmt.Sprintf("task %s (%s), submitted before it, changes %s, too", writer.GetId(), task.Word(writer.GetState()), mover.Printable(place))
 }
 
-// unread says why a task may not change a place: one of its owner was to read there first, and has not come to its end. One that never began counts, too.
-func (s *scheduler) unread(tx *state.Tx, t *pb.Task) error {
+// Unread says why a task may not change a place: one of its owner was to read there first, and has not come to its end. One that never began counts, too.
+func (s *Order) Unread(tx *state.Tx, t *pb.Task) error {
 	for _, place := range changesAt(t) {
 		last, err := s.lastRead(tx, t, place)
 		if err != nil {
@@ -92,7 +91,7 @@ func readingOf(t *pb.Task) string {
 
 // lastRead are the last tasks, one for each reading, that have ended since a task was submitted that changes a place. They are those that it had to wait for,
 // and those that did the same again.
-func (s *scheduler) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
+func (s *Order) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
 	last = map[string]*pb.Task{}
 	for _, text := range s.spellings(t, place) {
 		for r, err := range state.Read(tx, text, t.GetCreateTime()) {
@@ -108,7 +107,7 @@ func (s *scheduler) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[s
 				continue
 			}
 			counts := was != nil
-			if !counts && submittedBefore(r, t) {
+			if !counts && SubmittedBefore(r, t) {
 				if counts, err = s.readsThere(tx, r, t, place); err != nil {
 					return nil, err
 				}
@@ -122,9 +121,9 @@ func (s *scheduler) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[s
 }
 
 // readsThere says whether a task reads where another one changes something. One that waits for what the other one brings again reads nothing before.
-func (s *scheduler) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (bool, error) {
+func (s *Order) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (bool, error) {
 	for _, from := range state.Reads(reader) {
-		if !meet(s.addresses(t, place), s.addresses(reader, from)) {
+		if !Meet(s.Addresses(t, place), s.Addresses(reader, from)) {
 			continue
 		}
 		last, err := s.lastBrought(tx, reader, from)
@@ -133,20 +132,4 @@ func (s *scheduler) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (
 		}
 	}
 	return false, nil
-}
-
-// canBegin says whether an agent is there that could work on a task.
-func (s *scheduler) canBegin(t *pb.Task) bool {
-	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
-	if err != nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range s.agents {
-		if a.ready() && a.reaches(n, t.GetOwner()) {
-			return true
-		}
-	}
-	return false
 }

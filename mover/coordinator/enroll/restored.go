@@ -1,4 +1,4 @@
-package coordinator
+package enroll
 
 import (
 	"context"
@@ -27,17 +27,17 @@ const (
 	revokedName   = "revoked"
 )
 
-// keepForgotten notes nodes in their file, if it says something else.
-func (s *agentServer) keepForgotten() error {
-	return keepBeside(s.c, forgottenName, state.Forgotten.All)
+// KeepForgotten notes nodes in their file, if it says something else.
+func (s *Server) KeepForgotten() error {
+	return keepBeside(s, forgottenName, state.Forgotten.All)
 }
 
 // keepRevoked notes certificates in theirs.
-func (s *agentServer) keepRevoked() error { return keepBeside(s.c, revokedName, state.Revoked.All) }
+func (s *Server) keepRevoked() error { return keepBeside(s, revokedName, state.Revoked.All) }
 
-func keepBeside[M proto.Message](s *Service, name string, rows func(*state.Tx, state.Range) iter.Seq2[M, error]) error {
+func keepBeside[M proto.Message](s *Server, name string, rows func(*state.Tx, state.Range) iter.Seq2[M, error]) error {
 	var text strings.Builder
-	err := s.ledger.View(func(tx *state.Tx) error {
+	err := s.o.Ledger.View(func(tx *state.Tx) error {
 		text.Reset()
 		for row, err := range rows(tx, state.Range{}) {
 			if err != nil {
@@ -54,8 +54,8 @@ func keepBeside[M proto.Message](s *Service, name string, rows func(*state.Tx, s
 	if err != nil {
 		return err
 	}
-	s.agents.forgottenMu.Lock()
-	defer s.agents.forgottenMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	file := filepath.Join(s.o.Data, name)
 	if was, err := os.ReadFile(file); err == nil && string(was) == text.String() || errors.Is(err, fs.ErrNotExist) && text.Len() == 0 {
 		return nil

@@ -1,10 +1,14 @@
-package coordinator
+// Package enroll has nodes and persons join the service: join tokens, certificates, and which of them are believed no more. The ledger is the truth. Nodes that
+// were forgotten and certificates that were revoked are noted in files beside it as well, because a restore of the ledger must not restore trust.
+package enroll
 
 import (
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -18,10 +22,36 @@ import (
 	"datamove.dev/mover/server/pki"
 )
 
+// Options are what a Server is made of. Ledger, Rules, Data, Logger and Now are needed.
+type Options struct {
+	Ledger    *state.Ledger
+	Rules     func() *authz.Rules
+	Authority *pki.Authority // nil refuses each join
+	// Vouch says of which node a join token is that is none of ours; nil knows none. What it does not
+	// believe is of kind mover.ErrPermission.
+	Vouch  func(ctx context.Context, token string) (node string, err error)
+	Data   string // a directory: what a restore has to know lies in it
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Server implements agentv1.EnrollServiceServer, and what pb.AgentServiceServer and pb.AdminServiceServer have for tokens and certificates.
+type Server struct {
+	agentv1.UnimplementedEnrollServiceServer
+	o  Options
+	mu sync.Mutex // of the files
+}
+
+// New returns a server, when what a restore has to know is in its files.
+func New(o Options) (*Server, error) {
+	s := &Server{o: o}
+	return s, s.KeepForgotten()
+}
+
 var errNoAuthority = fmt.Errorf("%w: this service has no tcp:// address, so no node can join it", mover.ErrUnsupported)
 
 // CreateJoinToken implements pb.AgentServiceServer.
-func (s *agentServer) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
+func (s *Server) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
 	}
@@ -30,17 +60,17 @@ func (s *agentServer) CreateJoinToken(ctx context.Context, r *pb.CreateJoinToken
 		return nil, err
 	}
 	c := authz.From(ctx)
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if err := invite(tx, record.Name); err != nil {
 			return err
 		}
 		return state.JoinTokens.Put(tx, &ledgerv1.JoinToken{
-			Digest: []byte(record.ID), Hash: record.Hash[:], Name: record.Name, ExpireTime: timestamppb.New(record.Expires), CreateTime: timestamppb.New(s.now()),
+			Digest: []byte(record.ID), Hash: record.Hash[:], Name: record.Name, ExpireTime: timestamppb.New(record.Expires), CreateTime: timestamppb.New(s.o.Now()),
 			Creator: &pb.Account{Name: c.Name, Uid: c.UID},
 		})
 	})
 	if err == nil {
-		err = s.keepForgotten()
+		err = s.KeepForgotten()
 	}
 	if err != nil {
 		return nil, err
@@ -50,7 +80,7 @@ func (s *agentServer) CreateJoinToken(ctx context.Context, r *pb.CreateJoinToken
 
 // Join implements agentv1.EnrollServiceServer. The token is used up in the change in which
 // the certificate is made: a token admits one node, once.
-func (s *agentServer) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
+func (s *Server) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
 	}
@@ -61,7 +91,7 @@ func (s *agentServer) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *a
 	if err != nil {
 		return nil, err
 	}
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		m, err := state.JoinTokens.Get(tx, hex.EncodeToString([]byte(token.ID())))
 		if errors.Is(err, mover.ErrNotExist) {
 			return pki.ErrToken
@@ -87,9 +117,9 @@ func (s *agentServer) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *a
 }
 
 // certified is a certificate, when what was noted for it would outlast a restore, too.
-func (s *agentServer) certified(cert *agentv1.Certificate, err error) (*agentv1.Certificate, error) {
+func (s *Server) certified(cert *agentv1.Certificate, err error) (*agentv1.Certificate, error) {
 	if err == nil {
-		err = s.keepForgotten()
+		err = s.KeepForgotten()
 	}
 	if err != nil {
 		return nil, err
@@ -99,7 +129,7 @@ func (s *agentServer) certified(cert *agentv1.Certificate, err error) (*agentv1.
 
 // joinVouched issues a certificate to a node with a token of another issuer, which [Options.Vouch] checks. The node
 // may join repeatedly, because the issuer vouches anew each time. A node that was cut off is refused.
-func (s *agentServer) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
+func (s *Server) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	node, err := s.o.Vouch(ctx, r.GetToken())
 	switch {
 	case err != nil:
@@ -107,7 +137,7 @@ func (s *agentServer) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (
 	case node != r.GetName():
 		return nil, fmt.Errorf("%w: the token is of a pod on node %s", mover.ErrPermission, mover.Printable(node))
 	}
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if err := cutOff(tx, node); err != nil {
 			return err
 		}
@@ -121,22 +151,22 @@ func (s *agentServer) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (
 }
 
 // joined notes a node, which may never be heard of: it can be forgotten all the same.
-func (s *agentServer) joined(tx *state.Tx, name string) error {
+func (s *Server) joined(tx *state.Tx, name string) error {
 	if _, err := state.Agents.Get(tx, name); !errors.Is(err, mover.ErrNotExist) {
 		return err
 	}
-	now := timestamppb.New(s.now())
+	now := timestamppb.New(s.o.Now())
 	return state.Agents.Put(tx, &ledgerv1.AgentRecord{Agent: &pb.Agent{Name: name, JoinTime: now, SeenTime: now}})
 }
 
 // Renew implements agentv1.EnrollServiceServer.
-func (s *agentServer) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *agentv1.Certificate, err error) {
+func (s *Server) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *agentv1.Certificate, err error) {
 	c := authz.From(ctx)
 	if s.o.Authority == nil || c.Agent == "" {
 		return nil, errNoAuthority
 	}
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
-		if err := remembered(tx, c.Agent, c.Serial); err != nil { // just now: it may have been when the call began
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		if err := Remembered(tx, c.Agent, c.Serial); err != nil { // just now: it may have been when the call began
 			return err
 		}
 		cert, err = s.issue(tx, r.GetCsr(), c.Agent)
@@ -145,7 +175,7 @@ func (s *agentServer) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert 
 	return s.certified(cert, err)
 }
 
-func (s *agentServer) issue(tx *state.Tx, csr []byte, name string) (*agentv1.Certificate, error) {
+func (s *Server) issue(tx *state.Tx, csr []byte, name string) (*agentv1.Certificate, error) {
 	issued, err := s.o.Authority.Issue(csr, pki.Identity{Role: pki.Agent, Name: name}, time.Duration(0))
 	if err == nil {
 		err = s.gave(tx, name, issued)
