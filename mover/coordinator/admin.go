@@ -3,8 +3,6 @@ package coordinator
 import (
 	"bufio"
 	"context"
-	"errors"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -97,19 +95,12 @@ func (s *adminServer) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.Relo
 	return &pb.ReloadResponse{Changed: changed}, err
 }
 
-// addUsage counts a task that has ended.
-func addUsage(tx *state.Tx, t *pb.Task) error {
-	day := t.GetEndTime().AsTime().Truncate(24 * time.Hour)
-	u, err := state.Usage.Get(tx, state.Day(day), t.GetSpec().GetProject(), state.User(t.GetOwner()))
-	if errors.Is(err, mover.ErrNotExist) {
-		u, err = &pb.Usage{Project: t.GetSpec().GetProject(), Owner: t.GetOwner(), Day: timestamppb.New(day)}, nil
-	}
-	if err != nil {
-		return err
-	}
-	u.Tasks++
-	u.Files += t.GetReport().GetFiles()
-	u.Bytes += t.GetReport().GetBytes()
-	u.Failed += t.GetReport().GetFailed()
-	return state.Usage.Put(tx, u)
+// IssueIdentity implements pb.AdminServiceServer.
+func (s *adminServer) IssueIdentity(ctx context.Context, r *pb.IssueIdentityRequest) (*pb.IssuedIdentity, error) {
+	return s.c.enroll.IssueIdentity(ctx, r)
+}
+
+// RevokeIdentity implements pb.AdminServiceServer.
+func (s *adminServer) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRequest) (*pb.RevokeIdentityResponse, error) {
+	return s.c.enroll.RevokeIdentity(ctx, r)
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,6 +14,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 )
@@ -22,17 +22,14 @@ import (
 // agentServer has the agents: their streams, their records, how they join and how they are forgotten.
 type agentServer struct {
 	pb.UnimplementedAgentServiceServer
-	agentv1.UnimplementedEnrollServiceServer
 	*core
 	c *Service
-
-	forgottenMu sync.Mutex // of the file
 }
 
 // recordAgent notes in the ledger that an agent is there.
 func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.Hello, now time.Time) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
-		if err := remembered(tx, name, authz.From(ctx).Serial); err != nil {
+		if err := enroll.Remembered(tx, name, authz.From(ctx).Serial); err != nil {
 			return err
 		}
 		r, err := state.Agents.Get(tx, name)
@@ -43,7 +40,7 @@ func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.H
 			return err
 		}
 		if was := r.GetBoot(); was != "" && h.GetBoot() != "" && was != h.GetBoot() {
-			if err := s.rebooted(tx, name); err != nil {
+			if err := s.c.datasets.Rebooted(tx, name); err != nil {
 				return err
 			}
 		}
@@ -51,27 +48,6 @@ func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.H
 		r.Agent.Version, r.Agent.Root, r.Agent.SeenTime = h.GetVersion(), h.GetRoot(), timestamppb.New(now)
 		return state.Agents.Put(tx, r)
 	})
-}
-
-// rebooted doubts what lies on the ephemeral tiers of a node that has begun anew: its disks
-// may be empty. What is there all the same, staging finds, and moves no more than is missing.
-func (s *agentServer) rebooted(tx *state.Tx, node string) error {
-	for tier, t := range s.conf().Tiers {
-		if !t.NodeLocal || !t.Ephemeral {
-			continue
-		}
-		replicas, err := state.Collect(state.ReplicasByTier.All(tx, state.Range{Prefix: []string{tier, node}}))
-		if err != nil {
-			return err
-		}
-		for _, r := range replicas {
-			r.Level = pb.Level_LEVEL_UNSPECIFIED
-			if err := s.c.datasets.putReplica(tx, r); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // ListAgents implements pb.AgentServiceServer.
@@ -86,7 +62,7 @@ func (s *agentServer) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*p
 	}
 	slices.Sort(names)
 	out := &pb.ListAgentsResponse{}
-	for _, name := range names[:min(len(names), pageSize(r.GetPageSize()))] {
+	for _, name := range names[:min(len(names), state.PageSize(r.GetPageSize()))] {
 		out.Agents = append(out.Agents, s.viewAgent(s.c.scheduler.agents[name]))
 	}
 	if len(out.Agents) < len(names) {
@@ -194,4 +170,9 @@ func (s *agentServer) drain(ctx context.Context, name string, on bool) (*pb.Agen
 	}
 	n.drain = on
 	return s.viewAgent(n), nil
+}
+
+// CreateJoinToken implements pb.AgentServiceServer.
+func (s *agentServer) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
+	return s.c.enroll.CreateJoinToken(ctx, r)
 }

@@ -89,7 +89,7 @@ func (s *agentServer) connect(ctx context.Context, name string, st *agentv1.Stat
 		return err
 	}
 	s.c.scheduler.mu.Lock()
-	if err := s.trusts(authz.From(ctx)); err != nil { // it may have been forgotten just now
+	if err := s.c.enroll.Trusts(authz.From(ctx)); err != nil { // it may have been forgotten just now
 		s.c.scheduler.mu.Unlock()
 		return err
 	}
@@ -153,7 +153,7 @@ func (s *agentServer) tellLost(n *node, ses *agentv1.Session) {
 	switch {
 	case l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch():
 		if l.want != 0 { // it may not have heard of it
-			s.c.tellWant(l)
+			s.c.steering.tellWant(l)
 		}
 		return
 	case l != nil && ses.GetBatch() != "" && l.batches[ses.GetBatch()] != nil && l.batches[ses.GetBatch()].meta.GetEpoch() == ses.GetEpoch():

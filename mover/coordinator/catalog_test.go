@@ -29,7 +29,8 @@ func catalogued(t *testing.T, in authz.Input) *desk {
 	c, err := catalog.Open(memoryDir(t), catalog.Options{})
 	wants(t, "open", err, nil)
 	t.Cleanup(func() { wants(t, "close", c.Close(), nil) })
-	d.o.Catalog = c
+	d.policies.Catalog = c
+	d.serveDatasets()
 	d.servePolicies()
 	return d
 }
@@ -142,7 +143,7 @@ func TestScanTier(t *testing.T) {
 	var nodes []string
 	for i, scan := range first.GetTasks() {
 		nodes = append(nodes, scan.GetSpec().GetNode())
-		if scan.GetOwner().GetUid() != self().UID || scan.GetSpec().GetLabels()[task.AskedBy] != "ada" || again.GetTasks()[i].GetId() != scan.GetId() {
+		if scan.GetOwner().GetUid() != authz.Self().UID || scan.GetSpec().GetLabels()[task.AskedBy] != "ada" || again.GetTasks()[i].GetId() != scan.GetId() {
 			t.Errorf("%v\n%v", scan, again.GetTasks()[i])
 		}
 	}
@@ -165,7 +166,7 @@ func TestScanTier(t *testing.T) {
 	if third.GetTasks()[0].GetId() == first.GetTasks()[0].GetId() {
 		t.Error("a scan that has ended is no new one")
 	}
-	d.o.Catalog = nil
+	d.policies.Catalog = nil
 	d.servePolicies()
 	_, err = d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
 	wants(t, "without a catalog", err, mover.ErrUnsupported)
@@ -374,7 +375,7 @@ func TestKeepVerified(t *testing.T) {
 	tree.Files(map[string]string{"d3/nobody-told": ""})
 	tree.Delete("d7/00007")
 	state := func() catalog.State {
-		s, err := d.o.Catalog.State(catalog.Tree{Tier: "project"})
+		s, err := d.policies.Catalog.State(catalog.Tree{Tier: "project"})
 		wants(t, "state", err, nil)
 		return s
 	}
@@ -422,12 +423,12 @@ func TestForgetTrees(t *testing.T) {
 	d.scans(t, "project", mem.NewTree().Files(map[string]string{"a": ""}))
 	d.scans(t, "scratch", mem.NewTree().Files(map[string]string{"a": ""}))
 	wants(t, "scan of nobody's", func() error {
-		_, err := d.o.Catalog.Scan(t.Context(), catalog.Tree{Tier: "scratch", Node: "n9"}, mem.New(mem.NewTree(), mem.Options{}), catalog.ScanOptions{})
+		_, err := d.policies.Catalog.Scan(t.Context(), catalog.Tree{Tier: "scratch", Node: "n9"}, mem.New(mem.NewTree(), mem.Options{}), catalog.ScanOptions{})
 		return err
 	}(), nil)
 	delete(d.conf.Tiers, "project")
 	wants(t, "forget", d.catalog.ForgetTrees(t.Context()), nil)
-	states, err := d.o.Catalog.Trees()
+	states, err := d.policies.Catalog.Trees()
 	wants(t, "trees", err, nil)
 	if len(states) != 2 || states[0].Tree != (catalog.Tree{Tier: "scratch", Node: "n1"}) || states[1].Tree != (catalog.Tree{Tier: "scratch", Node: "n2"}) {
 		t.Errorf("%v", states)

@@ -482,7 +482,7 @@ func TestThere(t *testing.T) {
 		{"n1", "scratch@peer", true}, {"n2", "scratch@peer", true}, {"n1", "scratch@peer:copies", false}, {"n1", "project", true}, {"n2", "project:", true}, {"n1", "project:other", false},
 		{"n1", "archive", false}, {"n1", "archive:more", true}, {"n1", "scratch", false}, {"n1", "nowhere", false},
 	} {
-		g, err := s.Tree(catalog.Tree{Tier: "scratch", Node: row.node})
+		g, err := s.datasets.Tree(catalog.Tree{Tier: "scratch", Node: row.node})
 		wants(t, "tree", err, nil)
 		if got := g.Ground().At(&dataset.File{Dir: "runs/a/step_1", Base: "data"}).Set.There(row.to); got != row.there {
 			t.Errorf("from %s, at %s: %v", row.node, row.to, got)

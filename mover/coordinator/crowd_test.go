@@ -41,7 +41,7 @@ func BenchmarkChange(b *testing.B) {
 		must.Do(b, err)
 	}
 	begun := time.Now()
-	d.facts.makeSpots(context.Background())
+	d.datasets.MakeIndex(context.Background())
 	b.Logf("%d replicas and %d leases are read in %v", 2*n, n, time.Since(begun))
 	next := 0
 	b.Run("release", func(b *testing.B) {
@@ -78,17 +78,17 @@ func BenchmarkChange(b *testing.B) {
 		}
 	})
 	b.Run("evict", func(b *testing.B) {
-		row := tierRow("project", d.conf.Tiers["project"])
+		row := d.tier("project")
 		row.TotalBytes, row.FreeBytes = 2*int64(n)<<20, 0 // half of what is there has to go, at most removalsMost at once
 		for b.Loop() {
-			must.Do(b, d.makeRoom(row, marksOf(d.conf.Tiers["project"].Cache)))
+			must.Do(b, d.datasets.MakeRoom(b.Context(), row, dataset.Watermarks{High: 80, Low: 50}))
 		}
 	})
 }
 
 // twoTiers records a dataset that is on two tiers, and held on the colder one.
 func (d *desk) twoTiers(tx *state.Tx, i int) error {
-	name, digest, now := crowdName(i), crowdDigest(i), timestamppb.New(d.clock.now())
+	name, digest, now := crowdName(i), crowdDigest(i), timestamppb.New(d.clock.Now())
 	if err := state.Datasets.Put(tx, &pb.Dataset{Name: name, CreateTime: now, Owner: &pb.Account{Name: "root"}}); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *desk) twoTiers(tx *state.Tx, i int) error {
 			return err
 		}
 		if tier == "archive" {
-			if err := state.Leases.Put(tx, newLease(fmt.Sprint("lease-", i), r, "slurm:1", accountOf(authz.From(root)), now.AsTime(), 24*time.Hour)); err != nil {
+			if err := state.Leases.Put(tx, newLease(fmt.Sprint("lease-", i), r, "slurm:1", authz.AccountOf(authz.From(root)), now.AsTime(), 24*time.Hour)); err != nil {
 				return err
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
+	"datamove.dev/tiering/dataset/datasetserver"
 )
 
 var root = as("root", 0)
@@ -130,7 +131,7 @@ func (r *reading) Send(c *pb.ManifestChunk) error {
 func TestManifests(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	shelf := func() (names []string) {
-		entries := must.Get(os.ReadDir(d.manifests()))(t)
+		entries := must.Get(os.ReadDir(d.manifest("")))(t)
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
@@ -184,7 +185,7 @@ func TestManifests(t *testing.T) {
 	wants(t, "the end of who has lost it", err, mover.ErrHeld)
 	_, err = d.datasets.GetDataset(root, &pb.GetDatasetRequest{Name: "c"})
 	wants(t, "a dataset of a lost lead", err, mover.ErrNotExist)
-	if err := d.datasets.sweepManifests(time.Now().Add(time.Hour)); err != nil || len(shelf()) > 0 {
+	if err := d.datasets.SweepManifests(time.Now().Add(time.Hour)); err != nil || len(shelf()) > 0 {
 		t.Errorf("left: %v, %v", shelf(), err)
 	}
 	d.give()
@@ -288,10 +289,10 @@ func TestCrowdOfLeases(t *testing.T) {
 	replica := d.row("vision", digestOf(1), "project", "")
 	staged, err := d.datasets.Stage(alice, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2", LeaseTtl: durationpb.New(time.Hour)})
 	wants(t, "stage", err, nil)
-	for i := range leasesMost / 1000 {
+	for i := range datasetserver.LeasesMost / 1000 {
 		wants(t, "leases and wishes", d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) (err error) {
 			for j := range 1000 {
-				one := newLease(fmt.Sprintf("lease-%d-%d", i, j), replica, "bob", accountOf(authz.From(bob)), d.clock.now(), time.Hour)
+				one := newLease(fmt.Sprintf("lease-%d-%d", i, j), replica, "bob", authz.AccountOf(authz.From(bob)), d.clock.Now(), time.Hour)
 				err = errors.Join(err, state.Leases.Put(tx, one), state.StageWaiters.Put(tx, &ledgerv1.Wish{Task: staged.GetTask().GetId(), Lease: one}))
 			}
 			return err
@@ -392,14 +393,14 @@ func TestReleaseFails(t *testing.T) {
 		if got := d.row("a", digestOf(1), "scratch", "n1"); got.GetState() != removing {
 			t.Fatalf("it is %v", got)
 		}
-		must.Do(t, d.datasets.retryRemovals(context.Background(), d.wall.Add(time.Hour)))
+		must.Do(t, d.datasets.RetryRemovals(context.Background(), d.wall.Add(time.Hour)))
 		next := d.row("a", digestOf(1), "scratch", "n1").GetTask()
 		if next == r.GetId() {
 			t.Fatal("nobody tries again")
 		}
 		wants(t, "cancel", second(d.CancelTask(root, &pb.CancelTaskRequest{Id: next})), nil)
 	}
-	must.Do(t, d.datasets.retryRemovals(context.Background(), d.wall.Add(time.Hour)))
+	must.Do(t, d.datasets.RetryRemovals(context.Background(), d.wall.Add(time.Hour)))
 	d.done(d.state(d.row("a", digestOf(1), "scratch", "n1").GetTask()), nil, 0)
 	if got := d.row("a", digestOf(1), "scratch", "n1"); got != nil {
 		t.Errorf("it is %v", got)
@@ -447,7 +448,7 @@ func TestClock(t *testing.T) {
 	}
 	lasts := func(what string, id string, want bool) {
 		t.Helper()
-		must.Do(t, d.datasets.endLeases(context.Background()))
+		must.Do(t, d.datasets.EndLeases(context.Background()))
 		_, err := d.datasets.RenewLease(root, &pb.RenewLeaseRequest{Id: id, Ttl: durationpb.New(time.Second)})
 		if (err == nil) != want {
 			t.Errorf("%s: %v", what, err)
@@ -473,7 +474,7 @@ func TestClock(t *testing.T) {
 	d.pass(time.Hour) // nobody could renew anything
 	d.open()
 	lasts("the service was away", hour, true)
-	d.pass(graceMost + time.Second)
+	d.pass(datasetserver.GraceMost + time.Second)
 	lasts("but not for ever", hour, false)
 
 	long := acquire(24 * time.Hour)

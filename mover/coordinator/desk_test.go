@@ -17,14 +17,21 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/clock"
+	"datamove.dev/mover/coordinator/enroll"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/server/auditlog"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/catalog/catalogserver"
-	"datamove.dev/tiering/dataset"
+	"datamove.dev/tiering/dataset/datasetserver"
 	"datamove.dev/tiering/policy/policyserver"
 )
+
+const day = 24 * time.Hour
 
 // tester is what desks need of a test.
 type tester interface {
@@ -36,6 +43,7 @@ type tester interface {
 // test sets. It needs no goroutine.
 type desk struct {
 	*Service
+	datasets            *datasetserver.Server
 	catalog             *catalogserver.Server
 	policy              *policyserver.Server
 	policies            policyserver.Options // of policy: Policies, People and Metrics
@@ -50,15 +58,15 @@ type desk struct {
 	wall   time.Time     // what the clock of the machine shows
 	steady time.Duration // that has really passed
 	orders map[string]chan *agentv1.Order
-	taken  map[string]*agentv1.Lead  // leads that agents have, by task
-	led    map[string]string         // who has them
-	heard  map[string]*agentv1.Swarm // what agents heard last of a swarm, by name
-	helped []*agentv1.Batch          // batches that whoever does not lead their task has
-	links  map[string]string         // symbolic links of all nodes; nil: agents do not look where they lead
-	deaf   bool                      // agents do not answer when they are asked that
-	gone   bool                      // it was closed
-	boots  int                       // of the nodes
-	sees   func(*unseen) error       // looks whether somebody may read; nil says yes
+	taken  map[string]*agentv1.Lead          // leads that agents have, by task
+	led    map[string]string                 // who has them
+	heard  map[string]*agentv1.Swarm         // what agents heard last of a swarm, by name
+	helped []*agentv1.Batch                  // batches that whoever does not lead their task has
+	links  map[string]string                 // symbolic links of all nodes; nil: agents do not look where they lead
+	deaf   bool                              // agents do not answer when they are asked that
+	gone   bool                              // it was closed
+	boots  int                               // of the nodes
+	sees   func(*datasetserver.Unseen) error // looks whether somebody may read; nil says yes
 }
 
 // site is a configuration with tiers of every kind.
@@ -119,38 +127,62 @@ func (d *desk) start() {
 	begun := d.steady
 	d.Service, err = New(context.Background(), Options{
 		Ledger: d.ledger, Node: "n1", Data: d.dir, Rules: func() *authz.Rules { return d.rules }, Config: func() *config.Config { return d.conf }, Lease: 24 * time.Hour,
-		look: func(u *unseen) error {
+		Clock: clock.New(func() time.Time {
+			d.times.Lock()
+			defer d.times.Unlock()
+			return d.wall
+		}, func() time.Duration {
+			d.times.Lock()
+			defer d.times.Unlock()
+			return d.steady - begun
+		}),
+	})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	d.serveDatasets()
+	d.servePolicies()
+	d.Server = burstserver.New(burstserver.Options{Coordinator: d.Service, Datasets: d.datasets, Ledger: d.ledger, Config: d.Service.o.Config, Rules: d.Service.o.Rules, Logger: d.log, Now: d.Service.now})
+	d.orders = map[string]chan *agentv1.Order{}
+}
+
+// enrolls has nodes join by the tokens of an authority, and by those that others vouch for.
+func (d *desk) enrolls(authority *pki.Authority, vouch func(ctx context.Context, token string) (string, error)) {
+	d.t.Helper()
+	var err error
+	d.enroll, err = enroll.New(enroll.Options{Ledger: d.ledger, Rules: d.o.Rules, Authority: authority, Vouch: vouch, Data: d.dir, Logger: d.log, Now: d.now})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+}
+
+// serveDatasets begins a server of datasets in place of the one that the desk had.
+func (d *desk) serveDatasets() {
+	d.added, d.loops = nil, nil
+	var err error
+	d.datasets, err = datasetserver.New(context.Background(), datasetserver.Options{
+		Coordinator: d.Service, Ledger: d.ledger, Config: d.o.Config, Rules: d.o.Rules, Audit: func(ctx context.Context, r auditlog.Record) error { return d.o.Audit(ctx, r) }, Logger: d.log, Clock: d.clock, Node: d.o.Node, Data: d.dir,
+		Catalog: d.policies.Catalog, Metrics: d.o.Metrics,
+		Look: func(u *datasetserver.Unseen) error {
 			if d.sees == nil {
 				return nil
 			}
 			return d.sees(u)
 		},
-		wall: func() time.Time {
-			d.times.Lock()
-			defer d.times.Unlock()
-			return d.wall
-		},
-		steady: func() time.Duration {
-			d.times.Lock()
-			defer d.times.Unlock()
-			return d.steady - begun
-		},
 	})
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
-	d.servePolicies()
-	d.Server = burstserver.New(burstserver.Options{Coordinator: d.Service, Ledger: d.ledger, Config: d.Service.o.Config, Rules: d.Service.o.Rules, Logger: d.log, Now: d.Service.now})
-	d.orders = map[string]chan *agentv1.Order{}
+	d.UseDatasets(d.datasets)
 }
 
 // servePolicies begins servers of policies and of the catalog, as the desk describes them, in place of those that it had.
 func (d *desk) servePolicies() {
-	d.onEnd, d.onEnded, d.onDone, d.loops = nil, nil, nil, nil
+	d.onEnd, d.onEnded, d.onDone = nil, nil, nil
 	o := d.policies
-	d.catalog = catalogserver.New(catalogserver.Options{Coordinator: d.Service, Ledger: d.ledger, Config: d.o.Config, Rules: d.o.Rules, Logger: d.log, Now: d.now, Catalog: d.o.Catalog, People: o.People})
+	d.catalog = catalogserver.New(catalogserver.Options{Coordinator: d.Service, Datasets: d.datasets, Ledger: d.ledger, Config: d.o.Config, Rules: d.o.Rules, Logger: d.log, Now: d.now, Node: d.o.Node, Catalog: o.Catalog, People: o.People})
 	o.Server = d.catalog
-	o.Coordinator, o.Ledger, o.Config, o.Rules, o.Logger, o.Now, o.Data, o.Catalog = d.Service, d.ledger, d.o.Config, d.o.Rules, d.log, d.now, d.dir, d.o.Catalog
+	o.Coordinator, o.Datasets, o.Ledger, o.Config, o.Rules, o.Logger, o.Now, o.Data = d.Service, d.datasets, d.ledger, d.o.Config, d.o.Rules, d.log, d.now, d.dir
 	d.policy = policyserver.New(o)
 }
 
@@ -235,7 +267,7 @@ func (d *desk) resolve(agent string, r *agentv1.Resolve) {
 	d.t.Helper()
 	answer := &agentv1.TellRealRequest{}
 	for _, p := range r.GetPlaces() {
-		_, at, _ := strings.Cut(address(p.GetLocation(), "", d.conf), ":")
+		_, at, _ := strings.Cut(placement.Address(p.GetLocation(), "", d.conf), ":")
 		for from, to := range d.links {
 			if at == from && !p.GetItself() || strings.HasPrefix(at, from+"/") {
 				at = to + at[len(from):]
@@ -357,7 +389,7 @@ func (s *sending) SendAndClose(*agentv1.PutManifestResponse) error { return nil 
 // state is a task in the ledger.
 func (d *desk) state(id string) *pb.Task {
 	d.t.Helper()
-	t, err := d.Service.task(id)
+	t, err := d.Service.Task(id)
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
@@ -375,7 +407,7 @@ func (d *desk) pass(by time.Duration) {
 func (d *desk) row(dataset, digest, tier, node string) (r *pb.Replica) {
 	d.t.Helper()
 	err := d.ledger.View(func(tx *state.Tx) (err error) {
-		r, err = getReplica(tx, &pb.Replica{Dataset: dataset, Digest: digest, Tier: tier, Node: node})
+		r, err = state.Replicas.Get(tx, state.ReplicaKey(&pb.Replica{Dataset: dataset, Digest: digest, Tier: tier, Node: node})...)
 		return mover.IgnoreNotExist(err)
 	})
 	if err != nil {
@@ -398,15 +430,6 @@ func (d *desk) done(t *pb.Task, err error, content uint64) *pb.Task {
 		d.t.Fatalf("%v", err)
 	}
 	return d.state(t.GetId())
-}
-
-// makeRoom evicts from a tier what may go.
-func (d *desk) makeRoom(row *pb.Tier, marks dataset.Watermarks) error {
-	v, err := d.datasets.viewAll()
-	if err != nil || !tooFull(row, marks) {
-		return err
-	}
-	return d.datasets.evict(context.Background(), v.Evict(row, marks), row)
 }
 
 // forsake ends a desk before its test ends.

@@ -14,8 +14,11 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/queue"
+	"datamove.dev/mover/coordinator/ratelimit"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskorder"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
@@ -27,15 +30,16 @@ type scheduler struct {
 	c *Service
 
 	queue *queue.Queue
+	order *taskorder.Order
 	kick  chan struct{} // there may be something to give out
 
 	mu     sync.Mutex
-	agents map[string]*node      // by name; guarded by mu, as all below
-	leads  map[string]*lead      // by task; changed by addLead and dropLead
-	slots  usedSlots             // of agents, by leads
-	swarms map[string]*tracked   // by swarmID
-	flows  map[string]*taskQueue // of queued tasks
-	left   map[string]*parts     // by task without a lead, while processes of the last one may read
+	agents map[string]*node            // by name; guarded by mu, as all below
+	leads  map[string]*lead            // by task; changed by addLead and dropLead
+	slots  usedSlots                   // of agents, by leads
+	swarms map[string]*tracked         // by swarmID
+	flows  map[string]*taskQueue       // of queued tasks
+	left   map[string]*ratelimit.Parts // by task without a lead, while processes of the last one may read
 
 	limits   []limit // of limitsOf
 	limitsOf *config.Config
@@ -149,14 +153,14 @@ const urgentSlots = 4
 
 // pick chooses an agent for a lead: of those that can, one with the most free slots.
 // scheduler.mu is held.
-func (s *scheduler) pick(n placement, owner *pb.Account, class pb.TaskClass) (name string) {
-	most, now := 0, s.clock.steady()
+func (s *scheduler) pick(n placement.Need, owner *pb.Account, class pb.TaskClass) (name string) {
+	most, now := 0, s.clock.Steady()
 	for _, a := range s.agents {
 		free := a.leads
 		if urgent(class) {
 			free += urgentSlots
 		}
-		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.c.usage.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
+		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
 			name, most = a.name, free
 		}
 	}
@@ -202,7 +206,7 @@ func (s *scheduler) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time
 		time.AfterFunc(lingerPause, s.c.hurry)
 		return lingerPause / 2
 	}
-	if why := cmp.Or(s.behind(t), s.overtakes(t)); why != "" {
+	if why := cmp.Or(s.order.Behind(t), s.order.Overtakes(t)); why != "" {
 		s.waits(ctx, t, why)
 		f.blocked++
 		return blockedPause * time.Duration(1+f.blocked/looksMost)
@@ -229,7 +233,7 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	if err != nil {
 		return 0, err
 	}
-	t, err := s.c.task(id)
+	t, err := s.c.Task(id)
 	if err != nil {
 		return 0, err
 	}
@@ -249,18 +253,18 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 		}
 		err := why
 		if err == nil {
-			err = s.c.datasets.mayBegin(tx, t)
+			err = s.c.mayBegin(tx, t)
 		}
 		if err == nil {
 			roots, err = s.c.rootsOf(t.GetSpec())
 		}
 		if err != nil {
-			return s.c.datasets.refuse(tx, t, err)
+			return s.c.refuse(tx, t, err)
 		}
 		if over, pieces, err = keptDrafts(tx, id); err != nil {
 			return err
 		}
-		if swarm, err = s.shared(tx, t); err != nil {
+		if swarm, err = s.basisOf(tx, t); err != nil {
 			return err
 		}
 		s.begin(t, agent, epoch)
@@ -282,10 +286,10 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	defer s.mu.Unlock()
 	l := &lead{task: t, need: f.need, epoch: epoch, agent: agent, since: s.now(), batches: map[string]*batch{}}
 	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
-		l.parts = s.left[id].begin(limit, agent, l.since)
+		l.parts = s.left[id].Begin(limit, agent, l.since)
 		delete(s.left, id)
 	}
-	s.c.usage.addLead(l)
+	s.addLead(l)
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
 	if a := s.agents[agent]; a != nil && !task.Of(t.GetSpec()).Standing {
 		a.leads--
@@ -295,7 +299,7 @@ func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent
 	lent := s.exportFrom(l)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: s.c.datasets.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
+		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.Part(agent), Lent: lent,
 	}}})
 	return 0, nil
 }
@@ -340,17 +344,17 @@ func (s *scheduler) waits(ctx context.Context, t *pb.Task, why string) {
 
 // writer names a running task that writes where t would, or says that helpers of one
 // that is over linger there.
-func (s *scheduler) writer(t *pb.Task, n placement) (name string, linger bool) {
+func (s *scheduler) writer(t *pb.Task, n placement.Need) (name string, linger bool) {
 	if !drafts(t.GetSpec()) {
 		return "", false
 	}
-	at := address(writesTo(t.GetSpec()), n.node, s.conf())
-	all := append(s.addresses(t, t.GetSpec().GetTarget())[1:], at)
+	at := placement.Address(writesTo(t.GetSpec()), n.Node, s.conf())
+	all := append(s.order.Addresses(t, t.GetSpec().GetTarget())[1:], at)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
-		if drafts(l.task.GetSpec()) && bars(l.task, t, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l)), all) {
-			return toldAs(l.task, t), false
+		if drafts(l.task.GetSpec()) && bars(l.task, t, append(s.order.Addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l)), all) {
+			return taskorder.ToldAs(l.task, t), false
 		}
 	}
 	return "", s.lingering(at, t)
@@ -361,8 +365,8 @@ func (s *scheduler) writer(t *pb.Task, n placement) (name string, linger bool) {
 // beside another. Of replicas one task at a time has to do with a target.
 func bars(writer, t *pb.Task, theirs, own []string) bool {
 	switch {
-	case concerns(writer, t):
-		return meet(own, theirs)
+	case task.Concerns(writer, t):
+		return taskorder.Meet(own, theirs)
 	case task.Of(writer.GetSpec()).Changes():
 		return false
 	}
@@ -379,7 +383,7 @@ func drafts(spec *pb.TaskSpec) bool {
 
 // target is where a lead writes.
 func (s *scheduler) target(l *lead) string {
-	return address(writesTo(l.task.GetSpec()), l.need.node, s.conf())
+	return placement.Address(writesTo(l.task.GetSpec()), l.need.Node, s.conf())
 }
 
 // writesTo is where a task writes: of one that brings a checkpoint the directory of that, and not all of the target.

@@ -6,8 +6,7 @@
 // A node is an agent as the coordinator sees it. A lead is a task that an agent works
 // on, under an epoch; a batch is a part of it that the lead gave away. A flow is a
 // line of queued tasks that wait for the same kind of agent and pay together. A need is
-// what an agent must reach to work on a task. A look is a short task that checks whether
-// an account may read a source of a replica now. It grants the account access to the replica.
+// what an agent must reach to work on a task.
 //
 // # Promises
 //
@@ -21,12 +20,8 @@
 // Nothing is given to two agents at one time but parts of a file, never without the
 // lead's knowing.
 //
-// A caller leases, awaits or copies a replica of this service only if it may read one of the
-// sources of the replica. A look of the last seconds shows that (mayHave).
-//
-// The record of a burst, and the money of its team, are changed only for the lead of a task on it. The change
-// itself checks the lead; one task works on a burst at a time. The accounts of teams only grow, and
-// have the caps of the current configuration. TestRecordFence and TestMoneySurvives show it.
+// Servers beside the coordinator have datasets, policies, the catalog and bursts. They bring the kinds of their tasks, chores and checks, and ask
+// for what they need as an interface; what the coordinator asks of datasets is Datasets.
 //
 // Package server authenticates the caller and puts it into the context; the rules of authz
 // decide for each task and each location. Everything here may be called from many

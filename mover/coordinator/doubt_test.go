@@ -157,7 +157,7 @@ func TestAddedAfterRestart(t *testing.T) {
 		id := a.GetId()
 		epoch, who := d.taken[id].GetEpoch(), d.led[id]
 		wants(t, "proof", d.prove(id, 1), nil)
-		file := d.datasets.manifestFile(digestOf(1))
+		file := d.manifest(digestOf(1))
 		d.close()
 		must.Do(t, os.WriteFile(file, manifestOf(c.kept), 0o600))
 		d.open()

@@ -7,6 +7,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task"
 )
@@ -34,7 +35,7 @@ func (s *scheduler) endBound(ctx context.Context, nodes ...string) (n int64) {
 	var flows []*taskQueue
 	s.mu.Lock()
 	for _, f := range s.flows {
-		if slices.Contains(nodes, f.need.node) {
+		if slices.Contains(nodes, f.need.Node) {
 			flows = append(flows, f)
 		}
 	}
@@ -70,11 +71,11 @@ func (s *scheduler) boundTo(tx *state.Tx, nodes []string, after string) (bound [
 
 // boundOf is the one node that can do a task; "" if several can, or if the node is unknown.
 func (s *scheduler) boundOf(t *pb.Task) string {
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return t.GetSpec().GetNode() // its tier is not there any more
 	}
-	return n.node
+	return n.Node
 }
 
 // endWaiting fails a task that waits, or is paused.
@@ -85,7 +86,7 @@ func (s *scheduler) endWaiting(ctx context.Context, id string, why error) bool {
 			return errors.Join(err, mover.ErrNotExist)
 		}
 		t.Revision++
-		return s.c.datasets.refuse(tx, t, why)
+		return s.c.refuse(tx, t, why)
 	})
 	if err != nil {
 		if !errors.Is(err, mover.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/usage"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/telemetry"
 )
@@ -141,7 +142,7 @@ const storeAgain = time.Second
 // close stores what a lead leaves and forgets it. Until that can be stored, no other agent gets the task.
 func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	var f following
-	proof, end := s.c.datasets.proofOf(l), t
+	proof, end := s.resultOf(l), t
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) (err error) {
 		t = copyOf(end)
 		if _, err := handedOn(tx, t); err != nil {
@@ -159,7 +160,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 		if f, err = s.c.applyEnd(tx, t, proof); err != nil {
 			return err
 		}
-		return addUsage(tx, t)
+		return usage.Add(tx, t)
 	})
 	if err != nil {
 		s.log.Error("the end of a lead can not be stored; it is tried again", "task", t.GetId(), "err", err)
@@ -173,7 +174,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {
-		s.c.usage.dropLead(l)
+		s.dropLead(l)
 		s.leaveSwarm(t, t.GetState() == task.Done)
 		s.takesBack(l)
 		if !task.Ended(t.GetState()) {
@@ -186,7 +187,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Unlock()
 	s.c.watch.tell(t.GetId())
-	s.c.datasets.afterTask(ctx, t, f)
+	s.c.afterTask(ctx, t, f)
 	if t.GetState() == task.Queued {
 		s.requeue(ctx, t)
 	}

@@ -1,34 +1,23 @@
 package coordinator
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
+	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 )
 
-// ExplainTask implements pb.TaskServiceServer.
-func (s *Service) ExplainTask(ctx context.Context, r *pb.ExplainTaskRequest) (*pb.Explanation, error) {
-	t, err := s.find(ctx, pb.TaskService_ExplainTask_FullMethodName, r.GetId())
-	if err != nil {
-		return nil, err
-	}
-	e := explain(t)
-	switch t.GetState() {
-	case task.Queued:
-		s.explainQueue(t, e)
-		s.explainNode(t, e)
-	case task.Paused:
-		s.explainNode(t, e)
-	case task.Running:
-		s.explainLead(t, e)
-	}
-	return e, nil
+// explainer says why a task does not go on.
+type explainer struct {
+	*core
+	c *Service
 }
 
 // explain names what a task waits for most, by what it says of itself.
@@ -83,17 +72,17 @@ func explain(t *pb.Task) *pb.Explanation {
 }
 
 // explainQueue says what a queued task waits for.
-func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
+func (s *explainer) explainQueue(t *pb.Task, e *pb.Explanation) {
 	e.Bottleneck, e.Evidence, e.Advice = pb.Bottleneck_BOTTLENECK_QUEUE, nil, ""
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		e.Text = "it can not be given out: " + err.Error()
 		return
 	}
-	s.scheduler.mu.Lock()
-	defer s.scheduler.mu.Unlock()
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	reach, ready, free, full, why := 0, 0, 0, 0, ""
-	for _, a := range s.scheduler.agents {
+	for _, a := range s.c.scheduler.agents {
 		if !a.reaches(n, t.GetOwner()) {
 			continue
 		}
@@ -101,8 +90,8 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		if a.ready() {
 			ready++
 			free += a.leads
-			why = firstOf(why, a.full)
-			if a.leads > 0 && s.usage.slotsFull(a, t.GetOwner()) {
+			why = cmp.Or(why, a.full)
+			if a.leads > 0 && s.c.scheduler.slotsFull(a, t.GetOwner()) {
 				full += a.leads
 			}
 		}
@@ -116,8 +105,8 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	case t.GetWhy() != "":
 		e.Text = "it waits: " + t.GetWhy()
 	case free > 0 && full == free:
-		e.Text = fmt.Sprintf("tasks of %s have as many slots of each agent as one account may", mover.Printable(nameOfAccount(t.GetOwner())))
-		e.Advice = "wait for one to end, or ask the operator for more (quotas.users." + mover.Printable(nameOfAccount(t.GetOwner())) + ".slots in the configuration)"
+		e.Text = fmt.Sprintf("tasks of %s have as many slots of each agent as one account may", mover.Printable(authz.NameOfAccount(t.GetOwner())))
+		e.Advice = "wait for one to end, or ask the operator for more (quotas.users." + mover.Printable(authz.NameOfAccount(t.GetOwner())) + ".slots in the configuration)"
 	case free == 0 && why != "":
 		e.Text = "no agent that reaches both ends takes a task: " + why
 	case free == 0:
@@ -131,32 +120,32 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 }
 
 // queueTrouble is why the line of a task can not be read; nil where it can. scheduler.mu is held.
-func (s *Service) queueTrouble(t *pb.Task, n placement) error {
-	if f := s.scheduler.flows[flowName(t, n)]; f != nil {
+func (s *explainer) queueTrouble(t *pb.Task, n placement.Need) error {
+	if f := s.c.scheduler.flows[flowName(t, n)]; f != nil {
 		return f.unread
 	}
 	return nil
 }
 
 // unreached says why no agent reaches what a task needs; mu is held.
-func (s *Service) unreached(n placement, owner *pb.Account) string {
-	for _, a := range s.scheduler.agents {
+func (s *explainer) unreached(n placement.Need, owner *pb.Account) string {
+	for _, a := range s.c.scheduler.agents {
 		switch {
 		case !a.sees(n):
 		case owner.GetUid() == 0:
 			return "no agent that reaches both ends runs as root"
 		default:
-			return "no agent that reaches both ends runs as root or as " + mover.Printable(nameOfAccount(owner))
+			return "no agent that reaches both ends runs as root or as " + mover.Printable(authz.NameOfAccount(owner))
 		}
 	}
 	on, missing := "", []string(nil)
-	if n.node != "" {
-		on = " on node " + mover.Printable(n.node)
+	if n.Node != "" {
+		on = " on node " + mover.Printable(n.Node)
 	}
-	for _, tier := range n.tiers {
+	for _, tier := range n.Tiers {
 		some := false
-		for _, a := range s.scheduler.agents {
-			some = some || a.sees(placement{node: n.node, tiers: []string{tier}})
+		for _, a := range s.c.scheduler.agents {
+			some = some || a.sees(placement.Need{Node: n.Node, Tiers: []string{tier}})
 		}
 		if some {
 			continue
@@ -178,15 +167,15 @@ const silentTime = 5 * time.Second
 
 // explainLead says of a running task that its agent is silent, if so: what it has told of
 // itself is from before.
-func (s *Service) explainLead(t *pb.Task, e *pb.Explanation) {
-	s.scheduler.mu.Lock()
-	defer s.scheduler.mu.Unlock()
-	l := s.scheduler.leads[t.GetId()]
+func (s *explainer) explainLead(t *pb.Task, e *pb.Explanation) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	l := s.c.scheduler.leads[t.GetId()]
 	if l == nil {
 		return
 	}
 	last := l.since
-	a := s.scheduler.agents[l.agent]
+	a := s.c.scheduler.agents[l.agent]
 	if a != nil && a.seen.After(last) {
 		last = a.seen
 	}
@@ -202,14 +191,14 @@ func (s *Service) explainLead(t *pb.Task, e *pb.Explanation) {
 
 // explainNode says of a task that waits, or is paused, that the one node that can do it is
 // not here, if so: to resume it would be of no use.
-func (s *Service) explainNode(t *pb.Task, e *pb.Explanation) {
-	node := s.scheduler.boundOf(t)
+func (s *explainer) explainNode(t *pb.Task, e *pb.Explanation) {
+	node := s.c.scheduler.boundOf(t)
 	if node == "" || node == s.o.Node {
 		return
 	}
-	s.scheduler.mu.Lock()
-	here := s.scheduler.agents[node] != nil
-	s.scheduler.mu.Unlock()
+	s.c.scheduler.mu.Lock()
+	here := s.c.scheduler.agents[node] != nil
+	s.c.scheduler.mu.Unlock()
 	if here {
 		return
 	}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -28,12 +29,12 @@ func (s *scheduler) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agen
 		s.c.unbegin(l)
 	}
 	t := s.closes(l)
-	l.proof.unlike, l.proof.unguarded = r.GetUnlike(), r.GetUnguarded()
-	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // earlier tries are unknown
+	l.proof.Unlike, l.proof.Unguarded = r.GetUnlike(), r.GetUnguarded()
+	l.proof.Untouched = r.GetUntouched() && t.GetTries() == 1 // earlier tries are unknown
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
 	if r.GetPutBack() && (nameless || l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
-		s.letGo(ctx, l, firstOf(r.GetError(), "put back by agent "+l.agent))
+		s.letGo(ctx, l, cmp.Or(r.GetError(), "put back by agent "+l.agent))
 		return &agentv1.FinishResponse{}, nil
 	}
 	if s.staysAsked(l, t, r) {
@@ -114,13 +115,4 @@ func looked(p *pb.Progress, told int64, whole bool) {
 	default:
 		p.FilesDone = min(max(p.GetFilesDone(), told), all)
 	}
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

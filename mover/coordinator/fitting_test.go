@@ -13,11 +13,12 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
+	"datamove.dev/tiering/dataset/datasetserver"
 )
 
 // free has the agent of n1 say how full its scratch is, of 1,000 bytes.
 func (d *desk) free(free int64) {
-	d.pass(2 * roomLag)
+	d.pass(2 * datasetserver.RoomLag)
 	d.scheduler.mu.Lock()
 	defer d.scheduler.mu.Unlock()
 	n := d.scheduler.agents["n1"]

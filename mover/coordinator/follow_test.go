@@ -263,7 +263,7 @@ func TestHearChanges(t *testing.T) {
 		t.Errorf("%v", scans)
 	}
 	d.pass(time.Hour)
-	state, err := d.o.Catalog.State(catalog.Tree{Tier: "project"})
+	state, err := d.policies.Catalog.State(catalog.Tree{Tier: "project"})
 	wants(t, "state", err, nil)
 	if d.now().Sub(d.catalog.AsOf(&state)) > time.Minute {
 		t.Errorf("the catalog is of %v, and it is %v", d.catalog.AsOf(&state), d.now())

@@ -12,6 +12,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/idempotency"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/pki"
@@ -21,8 +22,8 @@ import (
 // first; from then on the node begins nothing, and what it has is taken from it.
 func (s *agentServer) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*pb.ForgetAgentResponse, error) {
 	name, key := r.GetName(), r.GetIdempotencyKey()
-	if len(key) > maxKey {
-		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	if err := idempotency.Check(key); err != nil {
+		return nil, err
 	}
 	if strings.ContainsRune(name, 0) {
 		return nil, forgetting(name, errNoAgent)
@@ -43,7 +44,7 @@ func (s *agentServer) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest)
 			return state.Forgotten.Put(tx, f)
 		})
 	}
-	err = errors.Join(err, s.keepForgotten())
+	err = errors.Join(err, s.c.enroll.KeepForgotten())
 	s.log.Info("an agent was forgotten", "agent", name, "replicas", dropped.GetReplicas(), "bytes", dropped.GetReplicaBytes(),
 		"leases", dropped.GetLeases(), "tasks", dropped.GetTasks())
 	return dropped, err
@@ -68,8 +69,6 @@ func (s *agentServer) mayExpel(r *pb.ForgetAgentRequest) error {
 	return nil
 }
 
-const forgetSteps = 500 // replicas that are forgotten in one change
-
 // forgetAgent changes the ledger. again says that it has been done under this key.
 func (s *agentServer) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
 	look := func(tx *state.Tx) error {
@@ -88,10 +87,10 @@ func (s *agentServer) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest)
 			if err = look(tx); err != nil || again {
 				return err
 			}
-			if more, err = s.dropReplicas(tx, r.GetName(), sum); err != nil || more {
+			if more, err = s.c.datasets.ForgetNode(tx, r.GetName(), sum); err != nil || more {
 				return err
 			}
-			return errors.Join(s.distrust(tx, r, sum), s.keep(tx, authz.From(ctx), r.GetIdempotencyKey(), askedToForget(r)))
+			return errors.Join(s.distrust(tx, r, sum), idempotency.Remember(tx, s.c, authz.From(ctx), r.GetIdempotencyKey(), askedToForget(r), s.now()))
 		})
 	}
 	switch {
@@ -110,7 +109,7 @@ func askedToForget(r *pb.ForgetAgentRequest) *pb.TaskSpec {
 
 // forgotten returns what went with a node when the same was asked for before.
 func (s *agentServer) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
-	if again, err = s.known(tx, c, r.GetIdempotencyKey(), askedToForget(r)); err != nil || !again {
+	if again, err = idempotency.Known(tx, c, r.GetIdempotencyKey(), askedToForget(r)); err != nil || !again {
 		return nil, false, err
 	}
 	f, err := state.Forgotten.Get(tx, r.GetName())
@@ -118,37 +117,6 @@ func (s *agentServer) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentR
 		dropped = &pb.ForgetAgentResponse{}
 	}
 	return dropped, true, mover.IgnoreNotExist(err)
-}
-
-// dropReplicas forgets the replicas on the node-local tiers of a node, and their leases. It
-// reports whether there is more than fits in one change.
-func (s *agentServer) dropReplicas(tx *state.Tx, node string, dropped *pb.ForgetAgentResponse) (more bool, err error) {
-	var gone []*pb.Replica
-	for r, err := range state.Replicas.All(tx, state.Range{}) {
-		if err != nil {
-			return false, err
-		}
-		if r.GetNode() != node {
-			continue
-		}
-		if more = len(gone) == forgetSteps; more {
-			break
-		}
-		gone = append(gone, r)
-	}
-	for _, r := range gone {
-		now, err := shown(tx, r, s.clock.now())
-		if err == nil {
-			err = deleteReplica(tx, r)
-		}
-		if err != nil {
-			return false, err
-		}
-		dropped.Replicas++
-		dropped.ReplicaBytes += r.GetBytes()
-		dropped.Leases += int64(now.GetLeases())
-	}
-	return more, nil
 }
 
 // distrust deletes the record of a node and the tokens that it could join with, and has

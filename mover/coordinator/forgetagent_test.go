@@ -20,6 +20,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/pki"
@@ -210,9 +211,9 @@ func TestForgottenCertificates(t *testing.T) {
 	d.wall = time.Now() // certificates go by that
 	authority, err := pki.OpenAuthority(t.TempDir())
 	wants(t, "an authority", err, nil)
-	d.Service.o.Authority = authority
+	d.enrolls(authority, nil)
 	join := func(token string) (*agentv1.Certificate, error) {
-		return d.agents.Join(t.Context(), &agentv1.JoinRequest{Name: "n9", Token: token, Csr: request(t, "n9")})
+		return d.enroll.Join(t.Context(), &agentv1.JoinRequest{Name: "n9", Token: token, Csr: request(t, "n9")})
 	}
 	token := func() string {
 		t.Helper()
@@ -223,14 +224,14 @@ func TestForgottenCertificates(t *testing.T) {
 	given, err := join(token())
 	wants(t, "join", err, nil)
 	stolen, asStolen := bearer(t, given)
-	wants(t, "admitted", Admit(d.ledger, stolen), nil)
+	wants(t, "admitted", enroll.Admit(d.ledger, stolen), nil)
 	unused := token()
 
 	d.pass(time.Minute)
 	wants(t, "forget one that was never heard of", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9"})), nil)
-	wants(t, "forgotten", Admit(d.ledger, stolen), mover.ErrPermission)
+	wants(t, "forgotten", enroll.Admit(d.ledger, stolen), mover.ErrPermission)
 	renew := func(ctx context.Context) (*agentv1.Certificate, error) {
-		return d.agents.Renew(ctx, &agentv1.RenewRequest{Csr: request(t, "n9")})
+		return d.enroll.Renew(ctx, &agentv1.RenewRequest{Csr: request(t, "n9")})
 	}
 	wants(t, "it renews", second(renew(asStolen)), mover.ErrPermission)
 	hello := &agentv1.Status{Hello: &agentv1.Hello{Name: "n9"}}
@@ -248,19 +249,19 @@ func TestForgottenCertificates(t *testing.T) {
 	renewed, _ := bearer(t, given)
 	d.close()
 	d.open()
-	d.Service.o.Authority = authority
+	d.enrolls(authority, nil)
 	for _, id := range []pki.Identity{own, renewed} {
-		wants(t, "what it was given since", Admit(d.ledger, id), nil)
+		wants(t, "what it was given since", enroll.Admit(d.ledger, id), nil)
 	}
-	wants(t, "what was stolen", Admit(d.ledger, stolen), mover.ErrPermission)
-	wants(t, "another node", Admit(d.ledger, pki.Identity{Role: pki.Agent, Name: "n8", Serial: "1"}), nil)
-	wants(t, "a person of that name", Admit(d.ledger, pki.Identity{Role: pki.User, Name: "n9", Serial: "1"}), nil)
+	wants(t, "what was stolen", enroll.Admit(d.ledger, stolen), mover.ErrPermission)
+	wants(t, "another node", enroll.Admit(d.ledger, pki.Identity{Role: pki.Agent, Name: "n8", Serial: "1"}), nil)
+	wants(t, "a person of that name", enroll.Admit(d.ledger, pki.Identity{Role: pki.User, Name: "n9", Serial: "1"}), nil)
 
-	d.pass(pki.AgentLife + forgottenSpare - time.Hour)
-	wants(t, "sweep", d.agents.endForgotten(t.Context()), nil)
-	wants(t, "what was stolen, long ago", Admit(d.ledger, stolen), mover.ErrPermission)
+	d.pass(pki.AgentLife + enroll.ForgottenSpare - time.Hour)
+	wants(t, "sweep", d.enroll.EndForgotten(t.Context()), nil)
+	wants(t, "what was stolen, long ago", enroll.Admit(d.ledger, stolen), mover.ErrPermission)
 	d.pass(2 * time.Hour)
-	wants(t, "sweep", d.agents.endForgotten(t.Context()), nil)
+	wants(t, "sweep", d.enroll.EndForgotten(t.Context()), nil)
 	wants(t, "is remembered no longer than it has to be", d.ledger.View(func(tx *state.Tx) error {
 		_, err := state.Forgotten.Get(tx, "n9")
 		return err

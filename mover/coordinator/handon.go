@@ -9,7 +9,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 )
 
@@ -22,23 +21,6 @@ const (
 	byOwner  = " by its owner"
 	byWaiter = " by its last waiter"
 )
-
-// reason is why a task is in a state that a caller has it in.
-func (s *datasetServer) reason(c authz.Caller, t *pb.Task, to pb.TaskState) string {
-	word := task.Word(to)
-	switch {
-	case s.operates(c, map[pb.TaskState]string{task.Paused: pb.TaskService_PauseTask_FullMethodName, task.Cancelled: pb.TaskService_CancelTask_FullMethodName}[to]):
-		return word + " by " + nameOf(c)
-	case isOwner(t.GetOwner(), c):
-		return word + byOwner
-	}
-	return word + byWaiter
-}
-
-// operates reports whether a caller may do what a method does to any task.
-func (s *datasetServer) operates(c authz.Caller, method string) bool {
-	return s.rules().MayOn(c, authz.OfMethod(method), authz.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
-}
 
 // wantedBy is the reason of what is wanted of a running task when it was stored.
 func wantedBy(t *pb.Task) string {

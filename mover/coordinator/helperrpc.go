@@ -48,7 +48,7 @@ func (s *scheduler) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, 
 		Task: r.GetTask(), Id: r.GetBatch(), State: ledgerv1.BatchState_BATCH_STATE_WAITING, LeadEpoch: l.epoch, Bytes: r.GetBytes(),
 		Entries: r.GetEntries(), Pair: r.GetPair(), Parts: r.GetParts(), CreateTime: timestamppb.New(s.now()),
 	}}
-	if len(r.GetWork()) > workMost || len(l.batches) >= batchesMost || !l.need.shared() {
+	if len(r.GetWork()) > workMost || len(l.batches) >= batchesMost || !l.need.Shared() {
 		b.answer = &agentv1.GiveResponse{Nobody: true}
 		close(b.done)
 		return b, nil

@@ -83,7 +83,7 @@ func (s *scheduler) giveBatch(ctx context.Context, b *batch) error {
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
 		Work: w.GetWork(), Over: m.GetOver(), Pair: m.GetPair(), Roots: roots, TraceParent: b.span,
-		BytesPerSecond: l.parts.part(agent.name), Expects: reads(l.task),
+		BytesPerSecond: l.parts.Part(agent.name), Expects: reads(l.task),
 	}}})
 	return nil
 }
@@ -91,7 +91,7 @@ func (s *scheduler) giveBatch(ctx context.Context, b *batch) error {
 // pickHelper chooses an agent for a batch: of those that have a slot, one that has the
 // fewest of its lead, so that the last batches are not all with one. scheduler.mu is held.
 func (s *scheduler) pickHelper(l *lead) (best *node) {
-	if !l.need.shared() {
+	if !l.need.Shared() {
 		return nil
 	}
 	var can []*node
@@ -124,13 +124,13 @@ func (s *scheduler) tellCrews() {
 	defer s.mu.Unlock()
 	share := int32(0)
 	for _, l := range s.leads {
-		if l.need.shared() && l.heard {
+		if l.need.Shared() && l.heard {
 			share++
 		}
 	}
 	for id, l := range s.leads {
 		var free, agents int32
-		if l.need.shared() && l.heard {
+		if l.need.Shared() && l.heard {
 			for _, a := range s.agents {
 				if a.name != l.agent && a.ready() && a.reaches(l.need, l.task.GetOwner()) {
 					free += int32(max(a.batches, 0))

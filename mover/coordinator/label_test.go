@@ -13,6 +13,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/test/must"
 )
 
@@ -85,10 +86,10 @@ func TestHostileLabels(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)
 	many := map[string]string{}
-	for i := range maxLabels + 1 {
+	for i := range convert.MaxLabels + 1 {
 		many[fmt.Sprint(i)] = ""
 	}
-	for name, labels := range map[string]map[string]string{"many": many, "long": {"k": strings.Repeat("x", maxLabel)}, "without a name": {"": "x"}, "odd": {"a\x00b": ""}} {
+	for name, labels := range map[string]map[string]string{"many": many, "long": {"k": strings.Repeat("x", convert.MaxLabel)}, "without a name": {"": "x"}, "odd": {"a\x00b": ""}} {
 		for range 2 { // the second time it is on its way
 			wants(t, name, second(d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Labels: labels})), mover.ErrUsage)
 		}

@@ -1,13 +1,14 @@
 package coordinator
 
-import agentv1 "datamove.dev/api/datamove/agent/v1"
+import (
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+)
 
 // linkServer answers agents and workers: each call is one of the part that it is about.
 type linkServer struct {
 	unimplementedLink
 	*agentServer
 	*scheduler
-	*datasetServer
 	*pathResolver
 }
 
@@ -18,5 +19,5 @@ type unimplementedLink struct {
 
 // Link is what agents and workers call. A server beside the coordinator may add to it.
 func (s *Service) Link() agentv1.LinkServiceServer {
-	return &linkServer{agentServer: s.agents, scheduler: s.scheduler, datasetServer: s.datasets, pathResolver: s.paths}
+	return &linkServer{agentServer: s.agents, scheduler: s.scheduler, pathResolver: s.paths}
 }

@@ -54,10 +54,10 @@ func TestMailToOwners(t *testing.T) {
 	if d.policy.SendNotices(t.Context()) || len(box.Take()) > 0 {
 		t.Fatal("it was sent to a server that is away")
 	}
-	o, started := d.o, d.started
+	started := d.started
 	d.close()
 	d.open()
-	d.o.Catalog, d.started = o.Catalog, started
+	d.started = started
 	d.servePolicies()
 	d.works(t, 0)
 	box.SetAway(false)
@@ -77,10 +77,9 @@ func TestMailToOwners(t *testing.T) {
 		t.Error("it has files of somebody else")
 	}
 	d.works(t, 0)
-	o = d.o
 	d.close()
 	d.open()
-	d.o.Catalog, d.started = o.Catalog, started
+	d.started = started
 	d.servePolicies()
 	d.works(t, 0)
 	if d.policy.SendNotices(t.Context()); len(box.Take()) != 0 {

@@ -31,12 +31,6 @@ type metricsCollector struct {
 type seen struct {
 	tallyMu sync.Mutex
 	tally   *state.Tally[taskKind] // nil until the tasks are counted; guarded by tallyMu
-
-	storesMu sync.Mutex // guards all below
-	stores   []store
-	storesAt time.Time // when they were read
-	pins     int
-	pause    time.Duration // until they are read again
 }
 
 // taskKind is what tasks are counted by.
@@ -44,20 +38,6 @@ type taskKind struct {
 	class pb.TaskClass
 	state pb.TaskState
 }
-
-// store is what lies on a tier.
-type store struct {
-	tier        string
-	states      map[pb.ReplicaState]int
-	bytes, held int64
-	leases      int
-}
-
-// Stores are read at most so often, and for at most a twentieth of the time.
-const (
-	storesEvery = 10 * time.Second
-	storesShare = 20
-)
 
 // countTasks counts the stored tasks by class and state, for the metrics. There may be a
 // million of them, so it runs in the background.
@@ -156,7 +136,6 @@ func unasked(spec *pb.TaskSpec) bool {
 func (s *metricsCollector) sample(m *telemetry.Sample) {
 	s.sampleTasks(m)
 	s.sampleAgents(m)
-	s.sampleStores(m)
 	if size, free, err := s.ledger.Size(); err == nil {
 		m.Ledger(size, free, s.ledger.Sequence(), s.ledger.Admits() != nil)
 	}
@@ -200,8 +179,8 @@ func (s *metricsCollector) sampleAgents(m *telemetry.Sample) {
 	for name, t := range tiers {
 		m.Reached(name, s.readyFor(name))
 		m.WaitingForRoom(name, 0)
-		for _, room := range s.c.datasets.rooms(name, t.NodeLocal) {
-			m.Room(name, room.node, room.GetTotalBytes(), room.GetFreeBytes())
+		for _, room := range s.c.Rooms(name, t.NodeLocal) {
+			m.Room(name, room.Node, room.GetTotalBytes(), room.GetFreeBytes())
 		}
 	}
 	s.c.scheduler.mu.Lock()
@@ -267,82 +246,4 @@ func tierAt(text string, tiers map[string]config.Tier) string {
 		}
 	}
 	return convert.TierOf(l, paths)
-}
-
-// sampleStores tells what lies on tiers, as it was a moment ago.
-func (s *metricsCollector) sampleStores(m *telemetry.Sample) {
-	s.storesMu.Lock()
-	defer s.storesMu.Unlock()
-	if begun := time.Now(); begun.Sub(s.storesAt) >= s.pause {
-		if err := s.readStores(); err != nil {
-			return
-		}
-		s.storesAt = time.Now()
-		s.pause = max(storesEvery, storesShare*s.storesAt.Sub(begun))
-	}
-	m.Pins(s.pins)
-	for _, st := range s.stores {
-		m.Held(st.tier, st.bytes, st.held, st.leases)
-		for state := range pb.ReplicaState_name {
-			if state != 0 {
-				m.Replicas(st.tier, pb.ReplicaState(state), st.states[pb.ReplicaState(state)])
-			}
-		}
-	}
-}
-
-// readStores reads what lies on tiers. Service.storesMu is held.
-func (s *metricsCollector) readStores() error {
-	byTier := map[string]*store{}
-	of := func(tier string) *store {
-		if byTier[tier] == nil {
-			byTier[tier] = &store{tier: tier, states: map[pb.ReplicaState]int{}}
-		}
-		return byTier[tier]
-	}
-	for name := range s.conf().Tiers {
-		of(name)
-	}
-	pins, now := 0, s.clock.now()
-	err := s.ledger.View(func(tx *state.Tx) error {
-		for r, err := range state.Replicas.All(tx, state.Range{}) {
-			if err == nil {
-				r, err = shown(tx, r, now)
-			}
-			if err != nil {
-				return err
-			}
-			of(r.GetTier()).add(r)
-		}
-		for p, err := range state.Pins.All(tx, state.Range{}) {
-			if err != nil {
-				return err
-			}
-			if p.GetUntil().AsTime().After(now) {
-				pins++
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	s.pins, s.stores = pins, s.stores[:0]
-	for _, st := range byTier {
-		s.stores = append(s.stores, *st)
-	}
-	return nil
-}
-
-// add counts a replica.
-func (st *store) add(r *pb.Replica) {
-	st.states[r.GetState()]++
-	st.leases += int(r.GetLeases())
-	if r.GetState() == staging {
-		return
-	}
-	st.bytes += r.GetBytes()
-	if r.GetLeases() > 0 || r.GetPinnedUntil() != nil {
-		st.held += r.GetBytes()
-	}
 }

@@ -26,6 +26,7 @@ import (
 	"datamove.dev/test/seed"
 	_ "datamove.dev/test/seed/property"
 	"datamove.dev/tiering/dataset"
+	"datamove.dev/tiering/dataset/datasetserver"
 )
 
 // model is what should be true of a desk: where which bytes are, who holds what.
@@ -138,7 +139,7 @@ func (m *model) stage() {
 		r.Holder, r.LeaseTtl = fmt.Sprint("h", m.holders), durationpb.New(time.Hour)
 	}
 	if m.pick("pin", []string{"pin", "none", "none", "none"}) == "pin" {
-		r.PinUntil = timestamppb.New(m.clock.now().Add(time.Hour))
+		r.PinUntil = timestamppb.New(m.clock.Now().Add(time.Hour))
 	}
 	a, err := m.datasets.Stage(root, r)
 	if !m.ask("stage", err) || r.GetLeaseTtl() == nil {
@@ -148,7 +149,7 @@ func (m *model) stage() {
 		m.wishes[t.GetId()] = append(m.wishes[t.GetId()], wish{r.GetHolder(), time.Hour})
 		return
 	}
-	m.holds[r.GetHolder()] = hold{m.at(a.GetReplica()), m.clock.now().Add(time.Hour)}
+	m.holds[r.GetHolder()] = hold{m.at(a.GetReplica()), m.clock.Now().Add(time.Hour)}
 }
 
 func (m *model) acquire() {
@@ -160,7 +161,7 @@ func (m *model) acquire() {
 	ttl := rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(m.rt, "ttl")
 	l, err := m.datasets.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Holder: fmt.Sprint("h", m.holders), Ttl: durationpb.New(ttl)})
 	if m.ask("acquire", err) {
-		m.holds[l.GetHolder()] = hold{slotOf(l.GetLocation(), l.GetNode()), m.clock.now().Add(ttl)}
+		m.holds[l.GetHolder()] = hold{slotOf(l.GetLocation(), l.GetNode()), m.clock.Now().Add(ttl)}
 	}
 }
 
@@ -172,7 +173,7 @@ func (m *model) leases() map[string]*pb.Lease {
 		m.rt.Fatalf("%v", err)
 	}
 	for _, l := range a.GetLeases() {
-		if !strings.HasPrefix(l.GetHolder(), taskHolder) {
+		if !strings.HasPrefix(l.GetHolder(), state.TaskHolder) {
 			found[l.GetHolder()] = l
 		}
 	}
@@ -192,7 +193,7 @@ func (m *model) renew() {
 		_, err := m.datasets.RenewLease(root, &pb.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(time.Hour)})
 		if m.ask("renew", err) {
 			h := m.holds[l.GetHolder()]
-			if end := m.clock.now().Add(time.Hour); end.After(h.end) {
+			if end := m.clock.Now().Add(time.Hour); end.After(h.end) {
 				h.end = end
 			}
 			m.holds[l.GetHolder()] = h
@@ -211,7 +212,7 @@ func (m *model) drop() {
 
 func (m *model) pin() {
 	tier := m.pick("tier", []string{"", "scratch", "project", "archive"})
-	_, err := m.datasets.Pin(root, &pb.PinRequest{Source: "dataset:" + m.dataset(), Tier: tier, Until: timestamppb.New(m.clock.now().Add(30 * time.Minute))})
+	_, err := m.datasets.Pin(root, &pb.PinRequest{Source: "dataset:" + m.dataset(), Tier: tier, Until: timestamppb.New(m.clock.Now().Add(30 * time.Minute))})
 	m.ask("pin", err)
 }
 
@@ -261,9 +262,9 @@ func (m *model) forget() {
 
 func (m *model) tooFull() {
 	tier, node := m.tierAndNode()
-	row := tierRow(tier, m.conf.Tiers[tier])
+	row := m.tier(tier)
 	row.Node, row.TotalBytes = node, 1000
-	if err := m.makeRoom(row, dataset.Watermarks{High: 50, Low: 50 + rapid.IntRange(0, 40).Draw(m.rt, "low")}); err != nil {
+	if err := m.datasets.MakeRoom(context.Background(), row, dataset.Watermarks{High: 50, Low: 50 + rapid.IntRange(0, 40).Draw(m.rt, "low")}); err != nil {
 		m.rt.Fatalf("%v", err)
 	}
 }
@@ -393,7 +394,7 @@ func (m *model) work(id, how string) {
 		delete(m.purged, to)
 	}
 	for _, w := range wanted {
-		m.holds[w.holder] = hold{to, m.clock.now().Add(w.ttl)}
+		m.holds[w.holder] = hold{to, m.clock.Now().Add(w.ttl)}
 	}
 }
 
@@ -412,7 +413,7 @@ func (m *model) deletes(id, to string, all bool) {
 			continue
 		}
 		for holder, h := range m.holds {
-			if h.slot == at && h.end.After(m.clock.now()) {
+			if h.slot == at && h.end.After(m.clock.Now()) {
 				m.rt.Fatalf("task %s deletes %s, which %s holds until %v", id, at, holder, h.end)
 			}
 		}
@@ -491,24 +492,24 @@ func (m *model) jump() {
 // tended does what the service does now and then.
 func (m *model) tended() {
 	ctx := context.Background()
-	if err := errors.Join(m.datasets.endLeases(ctx), m.datasets.endPins(ctx), m.datasets.orphanLeases(ctx), m.datasets.retryRemovals(ctx, m.wall.Add(1000*time.Hour)), m.datasets.sweepManifests(time.Now().Add(-manifestYoung))); err != nil {
+	if err := errors.Join(m.datasets.EndLeases(ctx), m.datasets.EndPins(ctx), m.datasets.OrphanLeases(ctx), m.datasets.RetryRemovals(ctx, m.wall.Add(1000*time.Hour)), m.datasets.SweepManifests(time.Now().Add(-datasetserver.ManifestYoung))); err != nil {
 		m.rt.Fatalf("%v", err)
 	}
-	now := m.clock.now()
+	now := m.clock.Now()
 	maps.DeleteFunc(m.holds, func(_ string, h hold) bool { return !h.end.After(now) })
 }
 
 // restart begins the service anew. Leases may have been given time.
 func (m *model) restart() {
-	before := m.clock.now()
+	before := m.clock.Now()
 	m.close()
 	m.open()
-	now, listed := m.clock.now(), m.leases()
+	now, listed := m.clock.Now(), m.leases()
 	for holder, h := range m.holds {
 		l := listed[holder]
 		end := l.GetExpireTime().AsTime()
 		switch {
-		case h.end.After(now) && (l == nil || end.Before(h.end) || end.After(h.end) && end.After(now.Add(graceMost))):
+		case h.end.After(now) && (l == nil || end.Before(h.end) || end.After(h.end) && end.After(now.Add(datasetserver.GraceMost))):
 			m.rt.Fatalf("the lease of %s until %v is %v now", holder, h.end, l)
 		case !h.end.After(before) && l != nil:
 			m.rt.Fatalf("the lease of %s has ended at %v, and lasts again: %v", holder, h.end, l)
@@ -522,7 +523,7 @@ func (m *model) restart() {
 
 // check compares what the service says with what is true.
 func (m *model) check() {
-	listed, now := m.leases(), m.clock.now()
+	listed, now := m.leases(), m.clock.Now()
 	for holder, h := range m.holds {
 		if l := listed[holder]; h.end.After(now) && (l == nil || !l.GetExpireTime().AsTime().Equal(h.end) || slotOf(l.GetLocation(), l.GetNode()) != h.slot) {
 			m.rt.Fatalf("%s should hold %s until %v: %v", holder, h.slot, h.end, l)
@@ -550,7 +551,7 @@ func (m *model) checkRow(r *pb.Replica) {
 		r.GetState() == whole && r.GetLevel() == pb.Level_LEVEL_READ && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest():
 		m.rt.Fatalf("it is said to be whole, and there is %d: %v", m.disk[at], r)
 	}
-	if _, err := os.Stat(m.datasets.manifestFile(r.GetDigest())); err != nil {
+	if _, err := os.Stat(m.manifest(r.GetDigest())); err != nil {
 		m.rt.Fatalf("%v has no manifest: %v", r, err)
 	}
 }
@@ -572,7 +573,7 @@ func (m *model) checkTasks() {
 			return fmt.Errorf("wishes: %v, want %v", wishes, m.wishes)
 		}
 		for l, err := range state.Leases.All(tx, state.Range{}) {
-			if id, ours := strings.CutPrefix(l.GetHolder(), taskHolder); err != nil || ours && !live(tx, id) {
+			if id, ours := strings.CutPrefix(l.GetHolder(), state.TaskHolder); err != nil || ours && !live(tx, id) {
 				return errors.Join(err, fmt.Errorf("task %s is over and holds %v", id, l))
 			}
 		}
@@ -581,7 +582,7 @@ func (m *model) checkTasks() {
 				return err
 			}
 			if k := t.GetSpec().GetKind(); k == pb.TaskKind_TASK_KIND_STAGE || k == pb.TaskKind_TASK_KIND_RELEASE {
-				if r, err := stagedBy(tx, t); err != nil || r.GetState() == whole && !(k == pb.TaskKind_TASK_KIND_STAGE && doubtful(r)) {
+				if r, err := workedOn(tx, t); err != nil || r.GetState() == whole && !(k == pb.TaskKind_TASK_KIND_STAGE && doubtful(r)) {
 					return fmt.Errorf("%v has no replica: %v, %w", t, r, err)
 				}
 			}

@@ -27,7 +27,7 @@ func (s *Service) unbegin(l *lead) {
 		if a.nameless == nil {
 			a.nameless = map[uint32]time.Duration{}
 		}
-		a.nameless[l.task.GetOwner().GetUid()] = s.clock.steady() + namelessPause
+		a.nameless[l.task.GetOwner().GetUid()] = s.clock.Steady() + namelessPause
 	}
 	time.AfterFunc(namelessPause, s.hurry)
 }

@@ -12,6 +12,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/idempotency"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
@@ -84,10 +85,10 @@ func TestAskedTwice(t *testing.T) {
 
 	d.close()
 	d.open()
-	d.pass(keysLast + time.Minute)
-	wants(t, "the keys are forgotten", d.agents.endKeys(context.Background()), nil)
+	d.pass(idempotency.KeysLast + time.Minute)
+	wants(t, "the keys are forgotten", idempotency.Forget(context.Background(), d.ledger, d.now), nil)
 	_ = d.ledger.View(func(tx *state.Tx) error {
-		keys, err := state.Collect(state.KeysByTask.All(tx, state.Range{Prefix: []string{noTask}}))
+		keys, err := state.Collect(state.KeysByTask.All(tx, state.Range{Prefix: []string{idempotency.NoTask}}))
 		if err != nil || len(keys) > 0 {
 			t.Errorf("keys: %v, %v", keys, err)
 		}

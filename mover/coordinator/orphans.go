@@ -8,6 +8,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 )
 
@@ -67,7 +68,7 @@ func (s *scheduler) lingers(n *node, ses *agentv1.Session) {
 	case !drafts(t.GetSpec()):
 		return
 	default:
-		at = address(t.GetSpec().GetTarget(), "", s.conf()) // a task with helpers is bound to no node
+		at = placement.Address(t.GetSpec().GetTarget(), "", s.conf()) // a task with helpers is bound to no node
 	}
 	n.linger(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, orphanedClaim{at, s.now()})
 }
@@ -97,7 +98,7 @@ func (s *scheduler) lingering(at string, t *pb.Task) bool {
 			switch {
 			case now.Sub(n.seen) > s.lease || now.Sub(was.since) > s.lease:
 				delete(n.lingers, c)
-			case was.at == "" || overlap(at, was.at):
+			case was.at == "" || placement.Overlap(at, was.at):
 				return true
 			}
 		}

@@ -76,11 +76,11 @@ func (d *desk) dump(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%d\n", d.ledger.Sequence())
-	states, err := d.o.Catalog.Trees()
+	states, err := d.policies.Catalog.Trees()
 	wants(t, "trees", err, nil)
 	for _, s := range states {
 		fmt.Fprintf(&b, "%+v\n", s)
-		for f, err := range d.o.Catalog.Below(t.Context(), s.Tree, "") {
+		for f, err := range d.policies.Catalog.Below(t.Context(), s.Tree, "") {
 			wants(t, "below", err, nil)
 			fmt.Fprintf(&b, "%+v\n", f)
 		}
@@ -419,10 +419,8 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("%v", first)
 	}
 	runs(d, 1)
-	files := d.o.Catalog
 	d.close()
 	d.open()
-	d.o.Catalog = files
 	d.withPolicy(t, cold("enforce", nightly))
 	runs(d, 1)
 	d.pass(3 * day) // three nights with nobody there
@@ -497,10 +495,10 @@ func TestScheduledModes(t *testing.T) {
 		}
 		wants(t, "old plans", os.Chtimes(d.planFile(p.GetAnnounced().GetId()), time.Time{}, time.Now().Add(-2*7*day)), nil)
 		wants(t, "sweep", d.policy.SweepPlans(t.Context()), nil)
-		o, started := d.o, d.started
+		started := d.started
 		d.close()
 		d.open()
-		d.o.Catalog, d.started = o.Catalog, started
+		d.started = started
 		d.servePolicies()
 		if again := list(); again.GetAnnounced().GetId() != p.GetAnnounced().GetId() {
 			t.Fatalf("after a new beginning %v is announced", again.GetAnnounced())

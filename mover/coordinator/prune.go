@@ -14,7 +14,7 @@ const (
 // forgetTasks forgets tasks that ended long ago, with what is theirs alone. What they have
 // moved stays counted.
 func (s *adminServer) forgetTasks(ctx context.Context) error {
-	gone, err := s.ledger.Prune(ctx, s.clock.now().Add(-endedKept), endedMost)
+	gone, err := s.ledger.Prune(ctx, s.clock.Now().Add(-endedKept), endedMost)
 	if gone > 0 {
 		s.log.Info("tasks that ended long ago are forgotten", "tasks", gone)
 	}

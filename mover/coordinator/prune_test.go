@@ -33,7 +33,7 @@ func TestForgetTasks(t *testing.T) {
 	before, err := d.usage.GetUsage(root, &pb.GetUsageRequest{Since: begun})
 	wants(t, "usage", err, nil)
 	d.pass(time.Hour)
-	for _, c := range d.datasets.chores() {
+	for _, c := range d.chores() {
 		wants(t, c.what, c.do(t.Context()), nil)
 	}
 	for id, want := range map[string]error{old.GetId(): mover.ErrNotExist, waits.GetId(): nil, young.GetId(): nil} {

@@ -71,7 +71,7 @@ func TestQueuedBeforeACrash(t *testing.T) {
 		t.Errorf("%d leads were given of %d tasks", n, tasks)
 	}
 	for i := range tasks {
-		if x := must.Get(d.task(fmt.Sprintf("%020d", i)))(t); x.GetState() != task.Done || x.GetTries() != 1 {
+		if x := must.Get(d.Task(fmt.Sprintf("%020d", i)))(t); x.GetState() != task.Done || x.GetTries() != 1 {
 			t.Fatalf("task %s is %v after %d tries", x.GetId(), x.GetState(), x.GetTries())
 		}
 	}

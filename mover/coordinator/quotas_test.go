@@ -14,6 +14,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 )
 
@@ -157,7 +158,7 @@ func TestPagesAreBounded(t *testing.T) {
 	for token, pages := "", 0; ; pages++ {
 		page, err := d.ListTasks(alice, &pb.ListTasksRequest{PageSize: 1000, PageToken: token})
 		wants(t, "list", err, nil)
-		if size := proto.Size(page); size > pageBytes+1000 || len(page.GetTasks()) == 0 {
+		if size := proto.Size(page); size > state.PageBytes+1000 || len(page.GetTasks()) == 0 {
 			t.Fatalf("a page of %d bytes with %d tasks", size, len(page.GetTasks()))
 		}
 		for _, x := range page.GetTasks() {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	"datamove.dev/mover/coordinator/ratelimit"
 )
 
 // tellParts tells the processes of a task what each may read. scheduler.mu is held.
@@ -12,8 +13,8 @@ func (s *scheduler) tellParts(l *lead) {
 	}
 	now := s.now()
 	s.silent(l.parts)
-	l.parts.enlist(now, l.working()...)
-	l.parts.divide(now, func(agent string, bytesPerSecond int64) bool {
+	l.parts.Enlist(now, l.working()...)
+	l.parts.Divide(now, func(agent string, bytesPerSecond int64) bool {
 		return s.send(agent, &agentv1.Order{What: &agentv1.Order_Part{Part: &agentv1.Part{Task: l.task.GetId(), LeadEpoch: l.epoch, BytesPerSecond: bytesPerSecond}}})
 	})
 }
@@ -31,10 +32,10 @@ func (l *lead) working() []string {
 
 // silent gives up the processes of agents that were silent for a lease: their parts go to
 // others. scheduler.mu is held.
-func (s *scheduler) silent(x *parts) {
-	for name := range x.of {
+func (s *scheduler) silent(x *ratelimit.Parts) {
+	for _, name := range x.Agents() {
 		if n := s.agents[name]; n == nil || s.now().Sub(n.seen) > s.lease {
-			x.lost(name)
+			x.Lost(name)
 		}
 	}
 }
@@ -48,10 +49,10 @@ func (s *scheduler) heardParts(n *node, st *agentv1.Status) {
 			of[ses.GetTask()] = ses
 		}
 	}
-	hear := func(id string, x *parts) {
-		if x != nil && x.of[n.name] != nil {
+	hear := func(id string, x *ratelimit.Parts) {
+		if x != nil {
 			ses := of[id]
-			x.heard(s.now(), n.name, ses != nil, ses.GetPartBytesPerSecond(), ses.GetLimitedBytesPerSecond())
+			x.Heard(s.now(), n.name, ses != nil, ses.GetPartBytesPerSecond(), ses.GetLimitedBytesPerSecond())
 		}
 	}
 	for id, l := range s.leads {
@@ -68,9 +69,7 @@ func (s *scheduler) leaves(l *lead) {
 	if l.parts == nil {
 		return
 	}
-	for _, p := range l.parts.of {
-		p.former = true
-	}
+	l.parts.Leave()
 	s.left[l.task.GetId()] = l.parts
 }
 
@@ -78,7 +77,7 @@ func (s *scheduler) leaves(l *lead) {
 func (s *scheduler) forgetLeft() {
 	for id, x := range s.left {
 		s.silent(x)
-		if x.enlist(s.now()); len(x.of) == 0 {
+		if x.Enlist(s.now()); len(x.Agents()) == 0 {
 			delete(s.left, id)
 		}
 	}

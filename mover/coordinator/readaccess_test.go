@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/tiering/dataset/datasetserver"
 )
 
 // Of what this service has made somebody has to have looked, of late, whether the caller may
@@ -26,13 +27,13 @@ func TestMayHave(t *testing.T) {
 	no := errors.New("it is closed")
 	var looked []string
 	may := map[string]bool{"alice": true, "bob": true}
-	d.sees = func(u *unseen) error {
-		if len(u.sources) == 0 {
-			looked = append(looked, u.caller.Name+" is let in")
+	d.sees = func(u *datasetserver.Unseen) error {
+		if len(u.Sources) == 0 {
+			looked = append(looked, u.Caller.Name+" is let in")
 			return nil
 		}
-		looked = append(looked, u.caller.Name+" "+u.sources[0].GetLocation())
-		if !may[u.caller.Name] {
+		looked = append(looked, u.Caller.Name+" "+u.Sources[0].GetLocation())
+		if !may[u.Caller.Name] {
 			return mover.Because(mover.ErrPermission, "%v", no)
 		}
 		return nil
@@ -61,7 +62,7 @@ func TestMayHave(t *testing.T) {
 	wants(t, "who may not", second(d.datasets.Stage(carol, scratch)), mover.ErrPermission)
 	wants(t, "nor a lease", lease(carol, "scratch"), mover.ErrPermission)
 	seen("a no counts for nothing", "carol project:a", "carol project:a")
-	d.pass(lookCounts)
+	d.pass(datasetserver.LookCounts)
 	wants(t, "later", errors.Join(second(d.datasets.Stage(alice, scratch)), lease(bob, "scratch")), nil)
 	seen("later", "alice project:a", "bob project:a")
 
@@ -72,13 +73,13 @@ func TestMayHave(t *testing.T) {
 		r, err := state.Replicas.Get(tx, "a", digestOf(1), "project", "", "")
 		if err == nil {
 			r.Level = pb.Level_LEVEL_UNSPECIFIED // so that another one is read
-			err = d.datasets.putReplica(tx, r)
+			err = d.datasets.PutReplica(tx, r)
 		}
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	d.pass(lookCounts)
+	d.pass(datasetserver.LookCounts)
 	_, err := d.SubmitTask(carol, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "project:copy", Node: "n1"}})
 	wants(t, "a copy out of the cache", err, mover.ErrPermission)
 	seen("a copy out of the cache", "carol project:a")
@@ -100,8 +101,8 @@ func TestMayHaveOfABucket(t *testing.T) {
 		"vision": {Roots: []string{"archive:vision", "scratch:"}, Members: []string{"alice", "bob"}},
 		"audio":  {Roots: []string{"archive:audio", "scratch:"}, Members: []string{"carol"}},
 	}})
-	d.sees = func(u *unseen) error {
-		if len(u.sources) > 0 {
+	d.sees = func(u *datasetserver.Unseen) error {
+		if len(u.Sources) > 0 {
 			return errors.New("nobody has to look")
 		}
 		return nil
@@ -120,7 +121,7 @@ func TestLooks(t *testing.T) {
 	r := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
 	d.staged(as("alice", 1001), r, 1)
 	n, begin := 0, make(chan struct{})
-	d.sees = func(*unseen) error { n++; <-begin; return nil }
+	d.sees = func(*datasetserver.Unseen) error { n++; <-begin; return nil }
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { wants(t, "one of many", second(d.datasets.Stage(as("bob", 1002), r)), nil) })
@@ -129,21 +130,5 @@ func TestLooks(t *testing.T) {
 	all.Wait()
 	if n != 1 {
 		t.Errorf("%d looks", n)
-	}
-	var l looks
-	l.note("seen since it was asked", 0)
-	x, mine := l.begin("seen since it was asked", lookCounts-1)
-	if mine {
-		t.Error("it is looked again at what was seen since it was asked")
-	}
-	<-x.done
-	if _, mine = l.begin("seen since it was asked", lookCounts); !mine {
-		t.Error("what was seen counts for ever")
-	}
-	for i := range 3 * seenKept {
-		l.note(lookKey(&pb.Account{Uid: uint32(i)}, &pb.Replica{}), time.Duration(i))
-	}
-	if len(l.of) > seenKept {
-		t.Errorf("%d are remembered", len(l.of))
 	}
 }

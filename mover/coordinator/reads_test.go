@@ -10,6 +10,8 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
+	"datamove.dev/mover/coordinator/taskorder"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/seed"
@@ -254,7 +256,7 @@ func TestChangesAfterReaders(t *testing.T) {
 			second, err := c.second(d)
 			wants(t, "submit the second one", err, nil)
 			c.then(d, first.GetId())
-			why := d.Service.scheduler.overtakes(d.state(second.GetId()))
+			why := d.Service.scheduler.order.Overtakes(d.state(second.GetId()))
 			if c.waits != strings.Contains(why, first.GetId()) {
 				t.Errorf("it waits because %q, want to wait for the first one: %v", why, c.waits)
 			}
@@ -306,7 +308,7 @@ func TestChangesAfterFailedReaders(t *testing.T) {
 		reader        *pb.TaskSpec
 		held          bool
 		by            context.Context
-		before, after []step // the remover is submitted
+		Before, after []step // the remover is submitted
 		remover       *pb.TaskSpec
 		want          string // an error; empty: it begins
 	}{
@@ -342,7 +344,7 @@ func TestChangesAfterFailedReaders(t *testing.T) {
 				}
 				d.pass(time.Millisecond)
 			}
-			does(c.before)
+			does(c.Before)
 			var made *pb.Task
 			if c.remover.GetKind() == pb.TaskKind_TASK_KIND_PURGE {
 				made, err = d.datasets.Purge(ann, &pb.PurgeRequest{Location: c.remover.GetTarget(), Node: c.remover.GetNode()})
@@ -494,7 +496,7 @@ func TestOrderByPlace(t *testing.T) {
 	d.close()
 	d.open()
 	real := func(text string) string {
-		at := address(text, "", d.conf)
+		at := placement.Address(text, "", d.conf)
 		for from, to := range links {
 			at = strings.Replace(at, ":"+from+"/", ":"+to+"/", 1)
 		}
@@ -512,7 +514,7 @@ func TestOrderByPlace(t *testing.T) {
 	spoils := func(early, late *pb.Task) bool {
 		reads, changes := touches(early.GetSpec())
 		lateReads, lateChanges := touches(late.GetSpec())
-		return early.GetSpec().GetKind() != removes && meet(changes, lateReads) || meet(reads, lateChanges) || meet(changes, lateChanges)
+		return early.GetSpec().GetKind() != removes && taskorder.Meet(changes, lateReads) || taskorder.Meet(reads, lateChanges) || taskorder.Meet(changes, lateChanges)
 	}
 	random := seed.Rand(t)
 	var all []*pb.Task
@@ -520,7 +522,7 @@ func TestOrderByPlace(t *testing.T) {
 		spec := &pb.TaskSpec{Kind: kinds[random.IntN(len(kinds))], Source: names[random.IntN(len(names))], Target: names[random.IntN(len(names))]}
 		if spec.GetKind() == removes {
 			spec.Source = ""
-		} else if meet([]string{real(spec.GetSource())}, []string{real(spec.GetTarget())}) {
+		} else if taskorder.Meet([]string{real(spec.GetSource())}, []string{real(spec.GetTarget())}) {
 			continue
 		}
 		made, err := d.SubmitTask(as("ann", 1001), &pb.SubmitTaskRequest{Spec: spec})

@@ -11,7 +11,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskorder"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
@@ -116,7 +118,7 @@ func (r *realPaths) until(t *pb.Task) (found []*unseenTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, u := range r.unseen {
-		if id == t.GetId() || submittedBefore(u.task, t) {
+		if id == t.GetId() || taskorder.SubmittedBefore(u.task, t) {
 			found = append(found, u)
 		}
 	}
@@ -129,7 +131,7 @@ func (r *realPaths) waited(t *pb.Task, now time.Duration) *unseenTask {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u := r.first[state.User(t.GetOwner())]
-	if u == nil || r.unseen[u.task.GetId()] != u || now-u.since >= realPatience || u.task.GetId() != t.GetId() && !submittedBefore(u.task, t) {
+	if u == nil || r.unseen[u.task.GetId()] != u || now-u.since >= realPatience || u.task.GetId() != t.GetId() && !taskorder.SubmittedBefore(u.task, t) {
 		return nil
 	}
 	return u
@@ -141,7 +143,7 @@ func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 	if len(s.placesOf(t)) == 0 {
 		return false, ""
 	}
-	now := s.clock.steady()
+	now := s.clock.Steady()
 	u := s.realPaths.waited(t, now)
 	if u == nil {
 		found := s.counting(s.realPaths.until(t), t)
@@ -151,7 +153,7 @@ func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 		u = s.lookFor(t, found, now)
 	}
 	if u != nil && now-u.since >= realTold {
-		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), toldAs(u.task, t))
+		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), taskorder.ToldAs(u.task, t))
 	}
 	return u != nil, why
 }
@@ -160,7 +162,9 @@ func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 func (s *pathResolver) counting(found []*unseenTask, t *pb.Task) []*unseenTask {
 	s.c.scheduler.mu.Lock()
 	defer s.c.scheduler.mu.Unlock()
-	return slices.DeleteFunc(found, func(u *unseenTask) bool { return !concerns(u.task, t) && s.c.scheduler.leads[u.task.GetId()] == nil })
+	return slices.DeleteFunc(found, func(u *unseenTask) bool {
+		return !task.Concerns(u.task, t) && s.c.scheduler.leads[u.task.GetId()] == nil
+	})
 }
 
 // lookFor has agents look at what is unseen, and returns the first of some tasks that another one waits for.
@@ -189,7 +193,7 @@ func (s *pathResolver) lookFor(t *pb.Task, found []*unseenTask, now time.Duratio
 }
 
 func inOrder(a, b *unseenTask) int {
-	if submittedBefore(a.task, b.task) {
+	if taskorder.SubmittedBefore(a.task, b.task) {
 		return -1
 	}
 	return 1
@@ -235,7 +239,7 @@ func realKey(agent string, t *pb.Task) string { return agent + "\x00" + state.Us
 
 // resolver is an agent that can look at the places of a task. scheduler.mu is held.
 func (s *pathResolver) resolver(t *pb.Task) (name string) {
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return ""
 	}
@@ -346,5 +350,5 @@ func (s *pathResolver) leadsAway(u *unseenTask, p *agentv1.RealPlace) bool {
 		return false
 	}
 	node := u.task.GetSpec().GetNode()
-	return address(p.GetReal(), node, s.conf()) != address(p.GetLocation(), node, s.conf())
+	return placement.Address(p.GetReal(), node, s.conf()) != placement.Address(p.GetLocation(), node, s.conf())
 }

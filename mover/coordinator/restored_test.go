@@ -13,6 +13,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/pki"
@@ -28,7 +29,7 @@ func TestAfterRestore(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.wall = time.Now() // certificates go by that
 	authority := must.Get(pki.OpenAuthority(t.TempDir()))(t)
-	d.Service.o.Authority = authority
+	d.enrolls(authority, nil)
 	submit := func(spec *pb.TaskSpec) string {
 		t.Helper()
 		return must.Get(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec}))(t).GetId()
@@ -38,7 +39,7 @@ func TestAfterRestore(t *testing.T) {
 		return must.Get(d.agents.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Hour)}))(t).GetToken()
 	}
 	join := func(node, token string) (*agentv1.Certificate, error) {
-		return d.agents.Join(t.Context(), &agentv1.JoinRequest{Name: node, Token: token, Csr: request(t, node)})
+		return d.enroll.Join(t.Context(), &agentv1.JoinRequest{Name: node, Token: token, Csr: request(t, node)})
 	}
 	removing := []string{
 		submit(&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "project:old"}),
@@ -60,14 +61,14 @@ func TestAfterRestore(t *testing.T) {
 	must.Do(t, os.RemoveAll(filepath.Join(d.dir, "ledger")))
 	must.Do(t, state.Restore(filepath.Join(d.dir, "ledger"), &backup, nil))
 	books := must.Get(state.Open(filepath.Join(d.dir, "ledger"), state.Options{}))(t)
-	after := must.Get(AfterRestore(t.Context(), books, d.dir))(t)
+	after := must.Get(enroll.AfterRestore(t.Context(), books, d.dir))(t)
 	must.Do(t, books.Close())
 	if len(after.Paused) != len(removing) || after.Tokens != 2 || after.Nodes != 1 {
 		t.Errorf("%d are paused, %d tokens void, %d nodes out", len(after.Paused), after.Tokens, after.Nodes)
 	}
 	d.taken, d.led = nil, nil // what agents do of a task that is paused is that it is stopped
 	d.open()
-	d.Service.o.Authority = authority
+	d.enrolls(authority, nil)
 	for _, id := range removing {
 		got := must.Get(d.GetTask(root, &pb.GetTaskRequest{Id: id}))(t)
 		if got.GetState() != task.Paused || !strings.Contains(got.GetWhy(), "restored: ") || !strings.Contains(got.GetWhy(), "datamove task resume "+id) {
@@ -81,7 +82,7 @@ func TestAfterRestore(t *testing.T) {
 	}
 	wants(t, "a token that was used since", second(join("n8", used)), mover.ErrPermission)
 	wants(t, "one that was not", second(join("n7", unused)), mover.ErrPermission)
-	wants(t, "a node that was cut off since", Admit(d.ledger, stolen), mover.ErrPermission)
+	wants(t, "a node that was cut off since", enroll.Admit(d.ledger, stolen), mover.ErrPermission)
 	resumed := must.Get(d.ResumeTask(root, &pb.ResumeTaskRequest{Id: removing[0]}))(t)
 	if resumed.GetState() == task.Paused || resumed.GetWhy() != "" {
 		t.Errorf("resumed, it is %v: %s", resumed.GetState(), resumed.GetWhy())

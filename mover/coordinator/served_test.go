@@ -24,10 +24,10 @@ func (r registered) RegisterService(desc *grpc.ServiceDesc, impl any) { r[desc] 
 func TestEveryCallIsServed(t *testing.T) {
 	parts := func() registered {
 		d, all := newDesk(t, &config.Config{}, authz.Input{}), registered{}
-		for _, server := range []interface{ Register(r grpc.ServiceRegistrar) }{d.Service, d.catalog, d.policy, d.Server} {
+		for _, server := range []interface{ Register(r grpc.ServiceRegistrar) }{d.Service, d.datasets, d.catalog, d.policy, d.Server} {
 			server.Register(all)
 		}
-		agentv1.RegisterLinkServiceServer(all, d.Server.Link(d.policy.Link(d.catalog.Link(d.Service.Link()))))
+		agentv1.RegisterLinkServiceServer(all, d.Server.Link(d.policy.Link(d.catalog.Link(d.datasets.Link(d.Service.Link())))))
 		return all
 	}
 	all, calls := parts(), 0

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,14 +14,18 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/clock"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/queue"
+	"datamove.dev/mover/coordinator/ratelimit"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskkind"
+	"datamove.dev/mover/coordinator/taskorder"
+	"datamove.dev/mover/coordinator/usage"
 	"datamove.dev/mover/server/auditlog"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/pki"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/tiering/catalog"
-	"datamove.dev/tiering/policy"
 )
 
 // Options are what a coordinator needs. Ledger, Node and Data have to be given.
@@ -42,31 +45,24 @@ type Options struct {
 	Reload  func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
 	Logger  *slog.Logger                                        // nil means no log
 	Metrics *telemetry.Metrics                                  // nil counts nothing
-	Catalog *catalog.Catalog                                    // what is in the tiers; nil is no catalog
-	People  policy.People                                       // names of accounts; nil: they are numbers
-
-	look   func(*unseen) error  // of tests: replaces the looks of agents; nil has agents look
-	wall   func() time.Time     // of tests: the clock of the machine
-	steady func() time.Duration // of tests: the time that has passed
+	Clock   *clock.Clock                                        // nil is that of the machine
 }
 
 // Service is a coordinator. Register makes it answer, Run makes it work.
 type Service struct {
 	pb.UnimplementedTaskServiceServer
 	*core
-	kinds map[pb.TaskKind]Kind
 	watch watchers
 	pages chan struct{} // that are read at this moment
 	extensions
 
 	scheduler *scheduler
 	agents    *agentServer
-	datasets  *datasetServer
-	access    *accessProber
-	facts     *treeFacts
-	tiers     *tierServer
 	paths     *pathResolver
-	usage     *usageServer
+	usage     *usage.Server
+	steering  *steering
+	explainer *explainer
+	enroll    *enroll.Server
 	metrics   *metricsCollector
 	admin     *adminServer
 }
@@ -79,7 +75,7 @@ type core struct {
 	lease   time.Duration
 	started time.Time
 	now     func() time.Time
-	clock   *clock
+	clock   *clock.Clock
 }
 
 // flowsMost is how many lines of tasks the queue has at one time. The others are in the
@@ -92,30 +88,39 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if o.Ledger == nil || o.Node == "" || o.Data == "" {
 		return nil, errors.New("service: ledger, node and data are needed")
 	}
-	shared := &core{o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), now: time.Now}
-	s := &Service{core: shared, pages: make(chan struct{}, pagesMost)}
+	shared := &core{o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), clock: o.Clock}
+	if shared.clock == nil {
+		shared.clock = clock.New(nil, nil)
+	}
+	shared.now = shared.clock.Wall
+	s := &Service{core: shared, extensions: extensions{kinds: map[pb.TaskKind]taskkind.Kind{}}, pages: make(chan struct{}, pagesMost)}
 	s.scheduler = &scheduler{
 		core: shared, c: s, kick: make(chan struct{}, 1),
-		agents: map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*parts{},
+		agents: map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*ratelimit.Parts{},
 	}
+	s.scheduler.order = taskorder.New(shared.ledger, shared.conf, s.scheduler.canBegin)
 	s.agents = &agentServer{core: shared, c: s}
-	s.datasets = &datasetServer{core: shared, c: s}
-	s.access = &accessProber{core: shared, c: s}
-	s.facts = &treeFacts{core: shared, c: s}
-	s.tiers = &tierServer{core: shared, c: s}
 	s.paths = &pathResolver{core: shared, c: s}
-	s.usage = &usageServer{core: shared, c: s}
 	s.metrics = &metricsCollector{core: shared, c: s}
 	s.admin = &adminServer{core: shared, c: s}
-	s.kinds = s.taskKinds()
+	s.steering, s.explainer = &steering{core: shared, c: s}, &explainer{core: shared, c: s}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if err := s.defaults(); err != nil {
 		return nil, err
 	}
+	var err error
+	if s.enroll, err = enroll.New(enroll.Options{
+		Ledger: s.ledger, Rules: s.rules, Authority: s.o.Authority, Vouch: s.o.Vouch, Data: s.o.Data, Logger: s.log, Now: s.now,
+	}); err != nil {
+		return nil, err
+	}
+	if s.usage, err = usage.New(ctx, usage.Options{Ledger: s.ledger, Config: s.conf, Rules: s.rules, Agents: s.scheduler, Now: s.now}); err != nil {
+		return nil, err
+	}
 	s.scheduler.queue = queue.New(queue.Options{Flows: flowsMost, Refill: s.scheduler.refill, Logger: s.log})
-	if err := errors.Join(s.agents.keepForgotten(), s.datasets.prepare(ctx), s.usage.countHoldings(ctx), s.scheduler.takeUp(ctx)); err != nil {
+	if err := errors.Join(s.scheduler.takeUp(ctx)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -136,21 +141,22 @@ func (s *Service) defaults() error {
 	if s.o.Audit == nil {
 		s.o.Audit = func(context.Context, auditlog.Record) error { return nil }
 	}
-	return os.MkdirAll(s.manifests(), 0o700)
+	return s.ledger.View(func(tx *state.Tx) error {
+		stored, err := state.LastTime(tx)
+		if err == nil {
+			s.clock.Begin(stored)
+		}
+		return err
+	})
 }
-
-// manifests is where the manifests of datasets lie, by digest.
-func (s *core) manifests() string { return filepath.Join(s.o.Data, "manifests") }
 
 // Register makes the service answer on a server, but for agentv1.LinkService: see Link.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterTaskServiceServer(r, s)
-	pb.RegisterDatasetServiceServer(r, s.datasets)
-	pb.RegisterTierServiceServer(r, s.tiers)
 	pb.RegisterAgentServiceServer(r, s.agents)
 	pb.RegisterUsageServiceServer(r, s.usage)
 	pb.RegisterAdminServiceServer(r, s.admin)
-	agentv1.RegisterEnrollServiceServer(r, s.agents)
+	agentv1.RegisterEnrollServiceServer(r, s.enroll)
 }
 
 // Run gives out work and looks after leases until ctx ends. Conversations go on until
@@ -158,8 +164,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
 	looking.Go(func() { s.scheduler.endForgottenBound(ctx); s.scheduler.discover(ctx) })
-	looking.Go(func() { s.facts.makeSpots(ctx) })
-	looking.Go(func() { s.datasets.tend(ctx) })
+	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.metrics.countTasks(ctx) })
 	for _, run := range s.loops {
 		looking.Go(func() { run(ctx) })

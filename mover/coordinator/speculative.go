@@ -29,7 +29,7 @@ func (s *scheduler) steal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
-		if l.usual == 0 || !l.need.shared() || s.pickHelper(l) == nil || l.waiting() > 0 {
+		if l.usual == 0 || !l.need.Shared() || s.pickHelper(l) == nil || l.waiting() > 0 {
 			continue
 		}
 		limit := max(slowTimes*l.usual, slowLeast)

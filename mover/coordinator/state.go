@@ -12,7 +12,10 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/coordinator/placement"
+	"datamove.dev/mover/coordinator/ratelimit"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/coordinator/taskkind"
 	"datamove.dev/mover/task"
 )
 
@@ -44,16 +47,16 @@ type node struct {
 func (n *node) ready() bool { return n.orders != nil && !n.leaving && !n.drain }
 
 // reaches says whether the node can work on what a need says, as a user.
-func (n *node) reaches(w placement, owner *pb.Account) bool {
+func (n *node) reaches(w placement.Need, owner *pb.Account) bool {
 	return n.sees(w) && (n.hello.GetRoot() || n.hello.GetUid() == owner.GetUid())
 }
 
 // sees reports whether the agent has what a task needs.
-func (n *node) sees(w placement) bool {
-	if w.node != "" && w.node != n.name || n.hello == nil {
+func (n *node) sees(w placement.Need) bool {
+	if w.Node != "" && w.Node != n.name || n.hello == nil {
 		return false
 	}
-	for _, tier := range w.tiers {
+	for _, tier := range w.Tiers {
 		if !slices.ContainsFunc(n.hello.GetReaches(), func(r *agentv1.Reach) bool { return r.GetTier() == tier }) {
 			return false
 		}
@@ -64,7 +67,7 @@ func (n *node) sees(w placement) bool {
 // lead is a task that an agent works on. Its fields are guarded by scheduler.mu.
 type lead struct {
 	task    *pb.Task // as it is now; changed only through the lead
-	need    placement
+	need    placement.Need
 	epoch   uint64
 	agent   string
 	since   time.Time         // when it was given
@@ -78,13 +81,13 @@ type lead struct {
 	unstored *pb.Task  // its end, which could not be stored; nil is none
 	again    time.Time // when that is tried again
 
-	wanted  int32          // what its crew was last told
-	usual   time.Duration  // that its batches take
-	proof   manifestResult // of the manifest that it has sent
-	sending bool           // it is sending one
-	parts   *parts         // of the limit in its options; nil has none
-	ticket  string         // for what another node lends it; "" is nothing
-	swarm   string         // it is in since before a restart, and has not been heard; "" is none
+	wanted  int32            // what its crew was last told
+	usual   time.Duration    // that its batches take
+	proof   taskkind.Result  // of the manifest that it has sent
+	sending bool             // it is sending one
+	parts   *ratelimit.Parts // of the limit in its options; nil has none
+	ticket  string           // for what another node lends it; "" is nothing
+	swarm   string           // it is in since before a restart, and has not been heard; "" is none
 }
 
 // takeUp makes of the ledger what has to be in memory.
@@ -122,20 +125,20 @@ func (s *scheduler) takeUp(ctx context.Context) error {
 const termShift = 32
 
 func (s *scheduler) takeUpTask(ctx context.Context, tx *state.Tx, t *pb.Task) error {
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil { // its tier is not there any more: it waits, and says why
-		n = placement{node: "?"}
+		n = placement.Need{Node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
-	s.c.usage.addLead(l)
+	s.addLead(l)
 	s.c.paths.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
 	}
 	s.noteHelpers(l) // those that are stored helped when something else was stored
 	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
-		l.parts = unknownParts(limit, l.since, slices.Collect(maps.Keys(s.agents)), l.working())
+		l.parts = ratelimit.Unknown(limit, l.since, slices.Collect(maps.Keys(s.agents)), l.working())
 	}
 	return nil
 }
@@ -156,7 +159,7 @@ func (s *scheduler) discover(ctx context.Context) {
 					return err
 				}
 				page, bytes = append(page, t), bytes+proto.Size(t)
-				if more = len(page) == discoverPage || bytes > pageBytes; more {
+				if more = len(page) == discoverPage || bytes > state.PageBytes; more {
 					break
 				}
 			}
@@ -168,9 +171,9 @@ func (s *scheduler) discover(ctx context.Context) {
 		}
 		s.mu.Lock()
 		for _, t := range page {
-			n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+			n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 			if err != nil { // its tier is not there any more: it waits, and says why
-				n = placement{node: "?"}
+				n = placement.Need{Node: "?"}
 			}
 			s.c.paths.unresolved(t)
 			s.line(t, n) // the queue asks for its id when it is its turn

@@ -1,33 +1,24 @@
 package coordinator
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/idempotency"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/telemetry"
-)
-
-// The most of anything in a request that wire does not bound.
-const (
-	maxKey    = 128
-	maxLabels = 32
-	maxLabel  = 256
 )
 
 // SubmitTask implements pb.TaskServiceServer.
@@ -39,23 +30,23 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 		return nil, mover.Usagef("what is done for a burst or for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
 	}
 	if r.GetPaused() {
-		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
+		return s.Submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
 			t.State, t.Why = task.Paused, state.HeldBack
 			return state.Tasks.Put(tx, t)
 		})
 	}
-	return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), nil)
+	return s.Submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), nil)
 }
 
-// submit accepts a request of the caller in ctx. also changes the ledger together with it.
-func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, also func(*state.Tx, *pb.Task) error) (*pb.Task, error) {
+// Submit accepts a request of the caller in ctx. also changes the ledger together with it.
+func (s *Service) Submit(ctx context.Context, asked *pb.TaskSpec, key string, also func(*state.Tx, *pb.Task) error) (*pb.Task, error) {
 	caller := authz.From(ctx)
 	spec, n, err := s.admit(caller, asked)
 	if err != nil {
 		return nil, err
 	}
-	if len(key) > maxKey {
-		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	if err := idempotency.Check(key); err != nil {
+		return nil, err
 	}
 	now := s.now()
 	t := &pb.Task{
@@ -64,14 +55,14 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		TraceParent: telemetry.Inject(ctx),
 	}
 	var same *pb.Task
-	err = s.access.updateWithProbe(ctx, func(tx *state.Tx) error {
-		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
+	err = s.datasets.Update(ctx, func(tx *state.Tx) error {
+		if same, err = idempotency.Before(tx, caller, key, asked); err != nil || same != nil {
 			return err
 		}
-		if err := s.claim(tx, caller, t, asked, key); err != nil {
+		if err := s.Claim(tx, caller, t, asked, key); err != nil {
 			return err
 		}
-		if err := s.datasets.bind(tx, caller, t, asked); err != nil || also == nil {
+		if err := s.datasets.Bind(tx, caller, t, asked); err != nil || also == nil {
 			return err
 		}
 		return also(tx, t)
@@ -86,59 +77,29 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 	return t, nil
 }
 
-// claim stores a new task of a caller, and its key.
-func (s *Service) claim(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec, key string) error {
-	if err := s.usage.mayHoldTask(tx, c, t); err != nil {
+// Claim stores a new task of a caller, and its key.
+func (s *Service) Claim(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec, key string) error {
+	if err := s.usage.MayHoldTask(tx, c, t); err != nil {
 		return err
 	}
 	if err := state.Tasks.Put(tx, t); err != nil {
 		return err
 	}
-	if key == "" {
-		return nil
-	}
-	return state.Keys.Put(tx, &ledgerv1.Key{Caller: state.User(t.GetOwner()), Key: key, Task: t.GetId(), SpecDigest: digest(asked), CreateTime: t.GetCreateTime()})
-}
-
-// before returns the task that the caller made with the same key.
-func before(tx *state.Tx, caller authz.Caller, key string, asked *pb.TaskSpec) (*pb.Task, error) {
-	if key == "" {
-		return nil, nil
-	}
-	k, err := state.Keys.Get(tx, state.User(&pb.Account{Name: caller.Name, Uid: caller.UID}), key)
-	if errors.Is(err, mover.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(k.GetSpecDigest(), digest(asked)) {
-		return nil, &mover.Error{Op: "submit", Err: fmt.Errorf("%w: the idempotency key was used for another request", mover.ErrConflict)}
-	}
-	if k.GetTask() == noTask {
-		return nil, nil
-	}
-	return state.Tasks.Get(tx, k.GetTask())
-}
-
-func digest(spec *pb.TaskSpec) []byte {
-	b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(spec) // of a message that came over the wire
-	sum := sha256.Sum256(b)
-	return sum[:]
+	return idempotency.Put(tx, t.GetOwner(), key, asked, t.GetId(), t.GetCreateTime())
 }
 
 // admit checks a request and completes it: class, project, node.
-func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, placement, error) {
+func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, placement.Need, error) {
 	spec := proto.Clone(asked).(*pb.TaskSpec)
 	if spec == nil {
-		return nil, placement{}, mover.Usagef("there is nothing to do: the request has no spec")
+		return nil, placement.Need{}, mover.Usagef("there is nothing to do: the request has no spec")
 	}
 	me := authz.Owner{Name: caller.Name, UID: caller.UID}
 	if d := s.rules().MayOn(caller, authz.OfKind(spec.GetKind()), me); !d.Allowed {
-		return nil, placement{}, d.Err()
+		return nil, placement.Need{}, d.Err()
 	}
 	if d := s.rules().May(caller, "task.urgent"); !d.Allowed && asked.GetClass() == pb.TaskClass_TASK_CLASS_RESTORE {
-		return nil, placement{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
+		return nil, placement.Need{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
 	}
 	spec.Class = task.ClassOf(spec)
 	if spec.GetProject() == "" {
@@ -146,28 +107,28 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 			spec.Project = mine[0]
 		}
 	}
-	if err := errors.Join(s.shape(spec), s.tiers.inTiers(spec)); err != nil {
-		return nil, placement{}, err
+	if err := errors.Join(s.shape(spec), placement.InTiers(spec, s.conf())); err != nil {
+		return nil, placement.Need{}, err
 	}
-	if err := s.datasets.resolve(caller, spec); err != nil {
-		return nil, placement{}, err
+	if err := s.datasets.Resolve(caller, spec); err != nil {
+		return nil, placement.Need{}, err
 	}
 	if err := s.mayUse(caller, spec); err != nil {
-		return nil, placement{}, err
+		return nil, placement.Need{}, err
 	}
 	if _, err := convert.Request(spec, func(l location.Location) (location.Location, error) { return l, nil }); err != nil && task.Of(spec).Moves {
-		return nil, placement{}, err
+		return nil, placement.Need{}, err
 	}
-	n, err := needOf(spec, s.conf(), s.here(caller))
-	if err == nil && n.node != "" {
-		spec.Node = n.node
+	n, err := placement.Of(spec, s.conf(), s.here(caller))
+	if err == nil && n.Node != "" {
+		spec.Node = n.Node
 	}
 	return spec, n, err
 }
 
 // shape checks what no location is needed for.
 func (s *Service) shape(spec *pb.TaskSpec) error {
-	if err := errors.Join(convert.Fits(spec), checkLabels(spec.GetLabels())); err != nil {
+	if err := errors.Join(convert.Fits(spec), convert.CheckLabels(spec.GetLabels())); err != nil {
 		return err
 	}
 	kind := task.Of(spec)
@@ -178,18 +139,6 @@ func (s *Service) shape(spec *pb.TaskSpec) error {
 		return mover.Usagef("there is no target")
 	}
 	return s.kindOf(spec).Check(spec)
-}
-
-func checkLabels(labels map[string]string) error {
-	if len(labels) > maxLabels {
-		return mover.Usagef("%d labels; at most %d", len(labels), maxLabels)
-	}
-	for k, v := range labels {
-		if k == "" || len(k)+len(v) > maxLabel || strings.ContainsRune(k, 0) {
-			return mover.Usagef("the label %q is empty or longer than %d letters", k, maxLabel)
-		}
-	}
-	return nil
 }
 
 // mayUse asks for every location of a request.

@@ -11,7 +11,6 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/p2p"
@@ -61,30 +60,6 @@ type basis struct {
 	seeds  map[string]string
 }
 
-// shared finds the basis of a task's swarm.
-func (s *scheduler) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
-	spec := t.GetSpec()
-	tier, there := s.conf().Tiers[spec.GetStaging().GetTier()]
-	l, err := location.Parse("dataset:" + t.GetDataset())
-	if !task.Of(spec).Shared || spec.GetStaging().GetDataset() == "" || !there || !tier.NodeLocal || tier.Path == "" || err != nil {
-		return nil, nil //nolint:nilerr // what is no dataset has no swarm
-	}
-	v, err := findVersion(tx, "stage", l.Name, l.Digest)
-	if err != nil {
-		return nil, mover.IgnoreNotExist(err)
-	}
-	b := &basis{digest: l.Digest, uid: t.GetOwner().GetUid(), bytes: v.GetVersion().GetBytes(), seeds: map[string]string{}}
-	for r, err := range state.Replicas.All(tx, versionRange(l.Name, l.Digest)) {
-		if err != nil {
-			return nil, err
-		}
-		if r.GetNode() != "" && r.GetState() == whole && !doubtful(r) && managed(r) && len(b.seeds) < seedsMost {
-			b.seeds[r.GetNode()] = r.GetLocation()
-		}
-	}
-	return b, nil
-}
-
 // joinSwarm makes the agent of a lead a member, and tells all members. It is a home when it has settled. mu is held.
 func (s *scheduler) joinSwarm(l *lead, b *basis) {
 	l.swarm = ""
@@ -127,7 +102,7 @@ func swarmOf(t *pb.Task) string {
 // awaits says that a stager of before a restart is not back yet. A member with a list without it would read from the source
 // what it has. mu is held.
 func (s *scheduler) awaits(id string) bool {
-	if id == "" || s.clock.steady() > returning {
+	if id == "" || s.clock.Steady() > returning {
 		return false
 	}
 	for _, l := range s.leads {
@@ -206,7 +181,7 @@ func (s *scheduler) tendSwarms() {
 	for _, l := range late {
 		var b *basis
 		err := s.ledger.View(func(tx *state.Tx) (err error) {
-			b, err = s.shared(tx, l.task)
+			b, err = s.basisOf(tx, l.task)
 			return err
 		})
 		s.mu.Lock()
@@ -288,4 +263,13 @@ func (s *scheduler) swarmMember(name string, seed bool) *agentv1.SwarmMember {
 		return nil
 	}
 	return &agentv1.SwarmMember{Agent: name, Address: net.JoinHostPort(host, strconv.Itoa(int(n.hello.GetPeerPort()))), Seed: seed}
+}
+
+// basisOf finds the basis of a task's swarm; nil is none.
+func (s *scheduler) basisOf(tx *state.Tx, t *pb.Task) (*basis, error) {
+	digest, bytes, seeds, err := s.c.datasets.SharedVersion(tx, t, seedsMost)
+	if digest == "" || err != nil {
+		return nil, err
+	}
+	return &basis{digest: digest, uid: t.GetOwner().GetUid(), bytes: bytes, seeds: seeds}, nil
 }

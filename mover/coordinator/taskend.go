@@ -1,157 +1,116 @@
 package coordinator
 
 import (
+	"cmp"
+	"context"
 	"errors"
-	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
+	"datamove.dev/mover/coordinator/taskkind"
 	"datamove.dev/mover/task"
 )
 
-// applyEnd does, in the very change in which a task ends, what its end means for
-// datasets. What follows is done after that change: see afterTask.
-func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p manifestResult) (f following, err error) {
-	held, err := s.letGoOf(tx, t)
-	if err != nil {
-		return f, err
+// beginning is how durable the start of a task is. The start of a removal must survive a power cut:
+// else a later coordinator would take the data for untouched.
+func beginning(t *pb.Task) state.Durability {
+	if task.Of(t.GetSpec()).Durable {
+		return state.Durable
 	}
-	kind := s.kindOf(t.GetSpec())
-	if held != nil && t.GetState() == task.Failed && kind.Doubts(t, p) {
-		if f.doubted, err = s.datasets.markSuspect(tx, held); err != nil {
-			return f, err
-		}
-	}
-	f.next, err = kind.End(tx, t, p)
-	return f, errors.Join(err, s.taskEnds(tx, t))
+	return state.Soon
 }
 
-// stagedBy returns the record of the replica that a task brings, if it is still its own.
-func stagedBy(tx *state.Tx, t *pb.Task) (*pb.Replica, error) {
-	l, err := location.Parse("dataset:" + t.GetDataset())
-	if t.GetDataset() == "" || err != nil {
-		l = location.Location{}
-	}
-	tier := t.GetSpec().GetStaging().GetTier()
-	for r, err := range state.Replicas.All(tx, state.Range{Prefix: append(versionRange(l.Name, l.Digest).Prefix, tier)}) {
-		if err != nil || r.GetTask() == t.GetId() {
-			return r, err
-		}
-	}
-	return nil, mover.ErrNotExist
-}
-
-// staged ends a staging: the replica is whole and the waiting callers get their leases, or
-// what was copied has to go.
-func (s *datasetServer) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.Task, err error) {
-	wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
-	if err != nil {
-		return nil, err
-	}
-	r, err := stagedBy(tx, t)
-	if err == nil && t.GetStartTime() != nil {
-		s.came(r)
-	}
-	switch {
-	case mover.IgnoreNotExist(err) != nil:
-		return nil, err
-	case err != nil:
-	case t.GetState() == task.Done:
-		r.Unguarded = p.unguarded
-		err = s.complete(tx, t, r, wishes)
-		s.c.access.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
-	default:
-		next, err = s.abandon(tx, t, r)
-	}
-	for _, w := range wishes {
-		if err := state.StageWaiters.Delete(tx, w.GetTask(), w.GetLease().GetId()); err != nil {
-			return nil, err
-		}
-	}
-	return next, mover.IgnoreNotExist(err)
-}
-
-// complete makes a replica whole, and grants what was wished for.
-func (s *datasetServer) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*ledgerv1.Wish) error {
-	now, err := s.moment(tx)
-	if err != nil {
-		return err
-	}
-	r.State, r.Task, r.Level, r.UseTime = whole, "", s.levelOf(t), timestamppb.New(now)
-	if r.Bytes = t.GetReport().GetPlanned().GetBytes(); r.GetDataset() != "" {
-		v, err := findVersion(tx, "stage", r.GetDataset(), r.GetDigest()) // what was proved may have been so before a restart
-		if err != nil {
+// mayBegin says, in the change that gives a task to a lead, why it may not be done any
+// more: data that was unused at its submission may be needed by now. A release that
+// has begun has to come to its end.
+func (s *Service) mayBegin(tx *state.Tx, t *pb.Task) error {
+	if t.GetTries() == 0 {
+		if err := cmp.Or(s.scheduler.order.HalfBrought(tx, t), s.scheduler.order.Unread(tx, t)); err != nil {
 			return err
 		}
-		r.Bytes = v.GetVersion().GetBytes()
 	}
-	if r.GetCreateTime() == nil {
-		r.CreateTime = timestamppb.New(now)
-	}
-	if err := s.putReplica(tx, r); err != nil {
+	return s.kindOf(t.GetSpec()).Begin(tx, t)
+}
+
+// refuse ends a queued task that may not begin.
+func (s *Service) refuse(tx *state.Tx, t *pb.Task, why error) error {
+	if err := s.Fail(tx, t, why); err != nil {
 		return err
 	}
-	for _, w := range wishes {
-		if err := s.granted(tx, w, now); err != nil {
+	_, err := s.applyEnd(tx, t, taskkind.Result{})
+	return err
+}
+
+// judge reports why a task that its agent calls done is not done.
+func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
+	got := s.scheduler.resultOf(l)
+	judged, err := s.kindOf(t.GetSpec()).Judge(got, t, r)
+	if judged != got {
+		s.scheduler.mu.Lock()
+		l.proof = judged
+		s.scheduler.mu.Unlock()
+	}
+	if err != nil {
+		return err
+	}
+	for _, done := range s.onDone {
+		if err := done(t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// granted stores the pin and the lease of a caller that waited for a staging.
-func (s *datasetServer) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
-	if w.GetPin() != nil {
-		was, err := state.Pins.Get(tx, w.GetPin().GetDataset(), w.GetPin().GetDigest(), w.GetPin().GetTier())
-		if mover.IgnoreNotExist(err) != nil {
-			return err
-		}
-		if was.GetUntil().AsTime().Before(w.GetPin().GetUntil().AsTime()) {
-			if err := state.Pins.Put(tx, w.GetPin()); err != nil {
-				return err
-			}
-		}
-	}
-	if w.GetTtl() == nil {
-		return nil
-	}
-	l := w.GetLease()
-	l.CreateTime, l.ExpireTime = timestamppb.New(now), timestamppb.New(now.Add(w.GetTtl().AsDuration()))
-	return s.putLease(tx, l)
+// resultOf is what the agent of a lead has found.
+func (s *scheduler) resultOf(l *lead) taskkind.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return l.proof
 }
 
-// levelOf is how what a task has staged was checked. The whole of a dataset was read
-// when its digest was compared; that was past the cache where the options of the task
-// say so, and from a store.
-func (s *datasetServer) levelOf(t *pb.Task) pb.Level {
-	spec := t.GetSpec()
-	if spec.GetStaging().GetDataset() != "" && (s.conf().Tiers[spec.GetStaging().GetTier()].S3 != nil || spec.GetOptions().GetVerify() == pb.Level_LEVEL_READ) {
-		return pb.Level_LEVEL_READ
-	}
-	least := pb.Level_LEVEL_WRITTEN
-	for _, l := range t.GetReport().GetLevels() {
-		if l.GetFiles() > 0 {
-			least = min(least, l.GetLevel())
-		}
-	}
-	return least
+// following is what the end of a task brings about.
+type following struct {
+	next *pb.Task              // has to be given out
+	then func(context.Context) // of what the task has held; nil is nothing
 }
 
-// abandon ends a staging that did not come to its end. What was copied goes, where
-// nothing else can be: what is of no dataset was copied to where other things may be, as
-// a copy does it.
-func (s *datasetServer) abandon(tx *state.Tx, t *pb.Task, r *pb.Replica) (next *pb.Task, err error) {
-	switch {
-	case r.GetState() == whole:
-		r.Task, r.Level = "", pb.Level_LEVEL_UNSPECIFIED
-		return nil, s.putReplica(tx, r)
-	case t.GetStartTime() == nil, r.GetDataset() == "": // it has copied nothing, or another task may have copied there
-		return nil, deleteReplica(tx, r)
+// applyEnd does, in the very change in which a task ends, what its end means for
+// datasets. What follows is done after that change: see afterTask.
+func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p taskkind.Result) (f following, err error) {
+	kind := s.kindOf(t.GetSpec())
+	if f.then, err = s.datasets.LetGo(tx, t, t.GetState() == task.Failed && kind.Doubts(t, p)); err != nil {
+		return f, err
 	}
-	return s.discards(tx, r)
+	f.next, err = kind.End(tx, t, p)
+	return f, errors.Join(err, s.taskEnds(tx, t))
+}
+
+// afterTask does what follows the end of a task, when that is stored.
+func (s *Service) afterTask(ctx context.Context, t *pb.Task, f following) {
+	s.taskEnded(t)
+	if f.then != nil {
+		f.then(ctx)
+	}
+	if f.next != nil {
+		s.Submitted(ctx, f.next)
+	}
+}
+
+// reads says whether a task copies a dataset: what it reads has to be what the manifest
+// says. A staging compares the digest at its end, and each file if other nodes supply the data: see compares.
+func reads(t *pb.Task) bool {
+	kind := task.Of(t.GetSpec())
+	return t.GetDataset() != "" && kind.Brings() && kind.UserPaths
+}
+
+// compares says whether a task compares each file with the manifest. It does when it copies the dataset to a user's path, and when it
+// is in a swarm. Wrong data of another node is then read from the source instead. mu is held.
+func (s *scheduler) compares(t *pb.Task) bool {
+	for _, x := range s.swarms {
+		if _, member := x.stagers[t.GetId()]; member {
+			return true
+		}
+	}
+	return reads(t)
 }

@@ -7,6 +7,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/task"
@@ -18,7 +19,7 @@ type taskQueue struct {
 	class   pb.TaskClass
 	project string
 	owner   string // as state.User makes it
-	need    placement
+	need    placement.Need
 	account *pb.Account
 	pass    float64 // how much of its share it has had: the least is next
 	blocked int     // tasks that could not begin since all were looked at; of dispatch alone
@@ -46,14 +47,14 @@ func classes(yield func(pb.TaskClass) bool) {
 	}
 }
 
-func flowName(t *pb.Task, n placement) string {
+func flowName(t *pb.Task, n placement.Need) string {
 	spec := t.GetSpec()
-	return strings.Join([]string{spec.GetClass().String(), spec.GetProject(), state.User(t.GetOwner()), n.route()}, "\x00")
+	return strings.Join([]string{spec.GetClass().String(), spec.GetProject(), state.User(t.GetOwner()), n.Route()}, "\x00")
 }
 
 // line returns the flow of a task, and makes it if need be. scheduler.mu is held, or
 // the service has not started yet.
-func (s *scheduler) line(t *pb.Task, n placement) *taskQueue {
+func (s *scheduler) line(t *pb.Task, n placement.Need) *taskQueue {
 	name := flowName(t, n)
 	if f := s.flows[name]; f != nil {
 		return f
@@ -69,7 +70,7 @@ func (s *scheduler) line(t *pb.Task, n placement) *taskQueue {
 }
 
 // enqueue puts a queued task into its line.
-func (s *scheduler) enqueue(ctx context.Context, t *pb.Task, n placement) {
+func (s *scheduler) enqueue(ctx context.Context, t *pb.Task, n placement.Need) {
 	s.c.paths.unresolved(t)
 	s.mu.Lock()
 	f := s.line(t, n)
@@ -82,9 +83,9 @@ func (s *scheduler) enqueue(ctx context.Context, t *pb.Task, n placement) {
 
 // requeue puts a task back into its line.
 func (s *scheduler) requeue(ctx context.Context, t *pb.Task) {
-	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
-		n = placement{node: "?"}
+		n = placement.Need{Node: "?"}
 	}
 	s.enqueue(ctx, t, n)
 }
@@ -108,7 +109,7 @@ func (s *scheduler) queued(ctx context.Context, f *taskQueue, after string, n in
 			if err != nil {
 				return err
 			}
-			want, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+			want, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 			if err != nil || flowName(t, want) != f.name {
 				continue
 			}
@@ -147,4 +148,20 @@ func (s *scheduler) fair() []*taskQueue {
 
 func urgent(c pb.TaskClass) bool {
 	return c == pb.TaskClass_TASK_CLASS_RESTORE || c == pb.TaskClass_TASK_CLASS_CHECKPOINT
+}
+
+// canBegin says whether an agent is there that could work on a task.
+func (s *scheduler) canBegin(t *pb.Task) bool {
+	n, err := placement.Of(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		if a.ready() && a.reaches(n, t.GetOwner()) {
+			return true
+		}
+	}
+	return false
 }

@@ -3,10 +3,8 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
@@ -22,7 +20,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 	if !task.ValidID(id) {
 		return nil, gone(id)
 	}
-	t, err := s.task(id)
+	t, err := s.Task(id)
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil, gone(id)
 	}
@@ -30,7 +28,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 		return nil, err
 	}
 	owner := authz.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
-	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.datasets.mayFollow(ctx, method, t) {
+	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.mayFollow(ctx, method, t) {
 		return nil, gone(id)
 	}
 	return t, nil
@@ -44,8 +42,8 @@ func gone(id string) error {
 // act on all tasks.
 const nobody = "\x00nobody"
 
-// task returns a task as it is now: what runs is in memory.
-func (s *Service) task(id string) (t *pb.Task, err error) {
+// Task returns a task as it is now: what runs is in memory.
+func (s *Service) Task(id string) (t *pb.Task, err error) {
 	s.scheduler.mu.Lock()
 	if l := s.scheduler.leads[id]; l != nil {
 		t = proto.Clone(l.task).(*pb.Task)
@@ -64,20 +62,6 @@ func (s *Service) task(id string) (t *pb.Task, err error) {
 // GetTask implements pb.TaskServiceServer.
 func (s *Service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
 	return s.find(ctx, pb.TaskService_GetTask_FullMethodName, r.GetId())
-}
-
-// The bounds of a page.
-const (
-	pageUsual = 100
-	pageMost  = 1000
-	pageBytes = 256 << 10 // beyond the first row
-)
-
-func pageSize(asked int32) int {
-	if asked <= 0 {
-		return pageUsual
-	}
-	return min(int(asked), pageMost)
 }
 
 // pagesMost is how many pages are read at one time. Others wait: their requests are small, and a page with all that it was made of is not.
@@ -116,7 +100,7 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 		return nil, err
 	}
 	defer done()
-	out, size, bytes := &pb.ListTasksResponse{}, pageSize(r.GetPageSize()), 0
+	out, size, bytes := &pb.ListTasksResponse{}, state.PageSize(r.GetPageSize()), 0
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for t, err := range state.FindTasks(tx, f) {
 			if err != nil {
@@ -126,7 +110,7 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 			if r.GetBrief() {
 				t.Report, t.Spec.Options = nil, nil
 			}
-			if bytes += proto.Size(t); len(out.Tasks) == size || len(out.Tasks) > 0 && bytes > pageBytes {
+			if bytes += proto.Size(t); len(out.Tasks) == size || len(out.Tasks) > 0 && bytes > state.PageBytes {
 				out.NextPageToken = out.Tasks[len(out.Tasks)-1].GetId()
 				break
 			}
@@ -149,108 +133,11 @@ func (s *Service) fresh(t *pb.Task) *pb.Task {
 
 // PauseTask implements pb.TaskServiceServer.
 func (s *Service) PauseTask(ctx context.Context, r *pb.PauseTaskRequest) (*pb.Task, error) {
-	return s.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused)
-}
-
-// steer brings a task into a state that its owner wants: at once, or, of a running one,
-// when its lead has let go.
-func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState) (*pb.Task, error) {
-	t, err := s.find(ctx, method, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.steered(ctx, t, to)
-}
-
-// steered is steer of a task that the caller may steer.
-func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb.Task, error) {
-	id, why := t.GetId(), s.datasets.reason(authz.From(ctx), t, to)
-	if t.GetState() == to && (!yields(t.GetWhy()) || yields(why) || task.Ended(to)) {
-		return t, nil
-	}
-	if told, err := s.tellLead(ctx, t, to, why); told || err != nil {
-		return s.settled(id, err)
-	}
-	return s.change(ctx, id, func(tx *state.Tx, t *pb.Task) error {
-		held := state.IsHeldBack(t)
-		if t.GetState() == to { // an operator keeps it there
-			t.Why = why
-			return nil
-		}
-		if left, err := mayStop(tx, t, to, why); left || err != nil {
-			return err
-		}
-		if err := task.Move(t, to); err != nil {
-			return err
-		}
-		t.Why = why
-		if held && task.Ended(to) { // that stays known: others did not wait for it
-			t.Why = state.HeldBack + "; " + why
-		}
-		if task.Ended(to) {
-			t.EndTime, t.ExitCode = timestamppb.New(s.now()), exitCancelled
-		}
-		return nil
-	})
+	return s.steering.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused)
 }
 
 // exitCancelled is the exit code of a command after its task was cancelled.
 const exitCancelled = 130
-
-func nameOf(c authz.Caller) string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return fmt.Sprintf("uid %d", c.UID)
-}
-
-// tellLead has the lead of a task let go of it. It reports false when there is none.
-// What is wanted is on stable storage when it returns: the caller that cancels a task
-// relies on it.
-func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (told bool, err error) {
-	if told, err = s.noteWant(ctx, t, to, why); told && err == nil {
-		err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { _, err := state.Tasks.Get(tx, t.GetId()); return err })
-	}
-	return told, err
-}
-
-func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (bool, error) {
-	s.scheduler.mu.Lock()
-	defer s.scheduler.mu.Unlock()
-	l := s.scheduler.leads[t.GetId()]
-	if l == nil {
-		return false, nil
-	}
-	if l.closing { // it has ended; what it became is told in a moment
-		return true, nil
-	}
-	if !task.May(task.Running, to) {
-		return false, task.Move(l.task, to)
-	}
-	if l.want == task.Cancelled && to != task.Cancelled || l.want == to && !yields(l.by) { // nothing undoes that
-		to, why = l.want, l.by
-	}
-	now := copyOf(l.task)
-	now.Phase, now.Why = lettingGo[to].phase, why
-	if left, err := s.storeWant(ctx, now, to); left || err != nil {
-		return true, err
-	}
-	l.want, l.by, l.task.Phase, l.task.Why = to, why, now.GetPhase(), why
-	s.scheduler.changed(l.task)
-	s.tellWant(l)
-	return true, nil
-}
-
-// storeWant stores what is wanted of a running task. left says that the task is left to those that wait for it.
-func (s *Service) storeWant(ctx context.Context, t *pb.Task, to pb.TaskState) (left bool, err error) {
-	err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) (err error) {
-		if left, err = mayStop(tx, t, to, t.GetWhy()); left || err != nil {
-			return err
-		}
-		return state.Tasks.Put(tx, t)
-	})
-	return left, err
-}
 
 // lettingGo is what the owner of a task may want of its lead: how that is called while it
 // lasts, which is how a coordinator that starts finds it in the ledger, and what the lead
@@ -273,24 +160,12 @@ func wanted(t *pb.Task) pb.TaskState {
 	return 0
 }
 
-// tellWant tells the agent of a lead what is wanted of it. scheduler.mu is held.
-func (s *Service) tellWant(l *lead) {
-	s.scheduler.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: lettingGo[l.want].how}}})
-}
-
-func (s *Service) settled(id string, err error) (*pb.Task, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s.task(id)
-}
-
 // ResumeTask implements pb.TaskServiceServer.
 func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.Task, error) {
 	if _, err := s.find(ctx, pb.TaskService_ResumeTask_FullMethodName, r.GetId()); err != nil {
 		return nil, err
 	}
-	t, err := s.change(ctx, r.GetId(), func(_ *state.Tx, t *pb.Task) error {
+	t, err := s.steering.change(ctx, r.GetId(), func(_ *state.Tx, t *pb.Task) error {
 		if t.GetState() == task.Queued || t.GetState() == task.Running {
 			return nil
 		}
@@ -303,31 +178,30 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 	return t, err
 }
 
-// change changes a task that no agent leads, durably.
-func (s *Service) change(ctx context.Context, id string, do func(*state.Tx, *pb.Task) error) (t *pb.Task, err error) {
-	var f following
-	var over bool // before
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
-		if t, err = state.Tasks.Get(tx, id); err != nil {
-			return err
-		}
-		over = task.Ended(t.GetState())
-		if err := do(tx, t); err != nil {
-			return err
-		}
-		t.Revision++
-		if err := state.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
-			return err
-		}
-		f, err = s.applyEnd(tx, t, manifestResult{})
-		return err
-	})
-	if err == nil {
-		if !over && task.Ended(t.GetState()) {
-			s.metrics.countEnd(t)
-		}
-		s.watch.tell(id)
-		s.datasets.afterTask(ctx, t, f)
+// mayFollow says whether a caller may see the task of another owner: a staging of a
+// dataset, for which other callers may wait, too.
+func (s *Service) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
+	if !task.Of(t.GetSpec()).Shared || t.GetDataset() == "" || authz.OfMethod(method).Action != "task.read" {
+		return false
 	}
-	return t, err
+	return s.rules().MayOn(authz.From(ctx), authz.OfMethod(pb.DatasetService_ListReplicas_FullMethodName), authz.Owner{}).Allowed
+}
+
+// ExplainTask implements pb.TaskServiceServer.
+func (s *Service) ExplainTask(ctx context.Context, r *pb.ExplainTaskRequest) (*pb.Explanation, error) {
+	t, err := s.find(ctx, pb.TaskService_ExplainTask_FullMethodName, r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	e := explain(t)
+	switch t.GetState() {
+	case task.Queued:
+		s.explainer.explainQueue(t, e)
+		s.explainer.explainNode(t, e)
+	case task.Paused:
+		s.explainer.explainNode(t, e)
+	case task.Running:
+		s.explainer.explainLead(t, e)
+	}
+	return e, nil
 }

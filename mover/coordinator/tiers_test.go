@@ -17,7 +17,7 @@ func TestNoTier(t *testing.T) {
 		_, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: source, Target: target}})
 		return err
 	}
-	_, listed := d.tiers.ListTiers(root, &pb.ListTiersRequest{Name: "projcet"})
+	_, listed := d.datasets.ListTiers(root, &pb.ListTiersRequest{Name: "projcet"})
 	for what, err := range map[string]error{"source": copying("projcet:x", "project:y"), "target": copying("project:y", "projcet:x"), "list": listed} {
 		if !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), "no such tier; did you mean project? it has ") {
 			t.Errorf("%s: %v", what, err)

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
+	"datamove.dev/tiering/dataset"
 )
 
 // TestAddedWhileWritten: what is written to while it is read is nothing to rely on.
@@ -40,7 +41,7 @@ func TestAddedWhileWritten(t *testing.T) {
 
 	w = write("project:b")
 	_ = d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error { // as if it had been added in between
-		return d.datasets.putReplica(tx, &pb.Replica{Dataset: "b", Digest: digestOf(2), Tier: "project", Location: "project:b", State: whole, Level: pb.Level_LEVEL_READ})
+		return d.datasets.PutReplica(tx, &pb.Replica{Dataset: "b", Digest: digestOf(2), Tier: "project", Location: "project:b", State: whole, Level: pb.Level_LEVEL_READ})
 	})
 	wants(t, "the copy", d.finish(w.GetId(), 0, errors.New("half of it")), nil)
 	if got := d.row("b", digestOf(2), "project", ""); got.GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
@@ -57,7 +58,10 @@ func TestForgottenCache(t *testing.T) {
 	stage := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
 	forgotten := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1) + "/data"}
 	there := func() (r *pb.Replica) {
-		_ = d.ledger.View(func(tx *state.Tx) (err error) { r, err = getReplica(tx, forgotten); return err })
+		_ = d.ledger.View(func(tx *state.Tx) (err error) {
+			r, err = state.Replicas.Get(tx, state.ReplicaKey(forgotten)...)
+			return err
+		})
 		return r
 	}
 	for range 2 {
@@ -71,9 +75,9 @@ func TestForgottenCache(t *testing.T) {
 			t.Errorf("what is left is %v", there())
 		}
 	}
-	row := tierRow("scratch", d.conf.Tiers["scratch"])
+	row := d.tier("scratch")
 	row.Node, row.TotalBytes = "n1", 100
-	wants(t, "room", d.makeRoom(row, marksOf(d.conf.Tiers["scratch"].Cache)), nil)
+	wants(t, "room", d.datasets.MakeRoom(t.Context(), row, dataset.Watermarks{High: 80, Low: 50}), nil)
 	id := there().GetTask()
 	d.give()
 	wants(t, "evicted", d.finish(id, 0, nil), nil)
@@ -88,14 +92,14 @@ func TestForgottenByEarlierVersion(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)
 	old := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1), State: pb.ReplicaState_REPLICA_STATE_WHOLE, Bytes: 100}
-	wants(t, "forgotten", d.ledger.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return d.datasets.putReplica(tx, old) }), nil)
+	wants(t, "forgotten", d.ledger.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return d.datasets.PutReplica(tx, old) }), nil)
 	r := d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
 	got := d.row("a", digestOf(1), "scratch", "n1")
 	if got.GetLocation() != old.GetLocation() || got.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
 		t.Errorf("it is at %v, after %v", got, r)
 	}
 	_ = d.ledger.View(func(tx *state.Tx) error {
-		if was, err := getReplica(tx, old); err == nil {
+		if was, err := state.Replicas.Get(tx, state.ReplicaKey(old)...); err == nil {
 			t.Errorf("it is there twice: %v", was)
 		}
 		return nil

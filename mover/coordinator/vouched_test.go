@@ -9,6 +9,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/pki"
@@ -37,13 +38,13 @@ func TestVouched(t *testing.T) {
 	d.wall = time.Now()
 	authority, err := pki.OpenAuthority(t.TempDir())
 	wants(t, "an authority", err, nil)
-	d.Service.o.Authority = authority
+	d.enrolls(authority, nil)
 	join := func(name, token string) (*agentv1.Certificate, error) {
-		return d.agents.Join(t.Context(), &agentv1.JoinRequest{Name: name, Token: token, Csr: request(t, name)})
+		return d.enroll.Join(t.Context(), &agentv1.JoinRequest{Name: name, Token: token, Csr: request(t, name)})
 	}
 	wants(t, "nobody vouches", second(join("n9", "of n9")), mover.ErrUsage)
 	others := &nodes{}
-	d.Service.o.Vouch = others.Node
+	d.enrolls(authority, others.Node)
 
 	first, err := join("n9", "of n9")
 	wants(t, "join", err, nil)
@@ -55,7 +56,7 @@ func TestVouched(t *testing.T) {
 	wants(t, "again", err, nil)
 	for _, c := range []*agentv1.Certificate{first, again} {
 		id, _ := bearer(t, c)
-		wants(t, "admitted", Admit(d.ledger, id), nil)
+		wants(t, "admitted", enroll.Admit(d.ledger, id), nil)
 	}
 	for name, token := range map[string]string{"n8": "of n9", "": "of n9", "N9": "of n9", "n9": "anything else", "n7": "", "n6": "dmj1.n6.aaaa"} {
 		if c, err := join(name, token); err == nil || c != nil {
@@ -73,14 +74,14 @@ func TestVouched(t *testing.T) {
 	forget := func(revoke bool) {
 		t.Helper()
 		wants(t, "forget", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9", Revoke: revoke})), nil)
-		wants(t, "what it was given", Admit(d.ledger, id), mover.ErrPermission)
+		wants(t, "what it was given", enroll.Admit(d.ledger, id), mover.ErrPermission)
 	}
 	forget(false)
 	wants(t, "it is there again", second(join("n9", "of n9")), nil)
 	forget(true)
 	wants(t, "cut off", second(join("n9", "of n9")), mover.ErrPermission)
-	d.pass(pki.AgentLife + forgottenSpare + time.Hour)
-	wants(t, "sweep", d.agents.endForgotten(t.Context()), nil)
+	d.pass(pki.AgentLife + enroll.ForgottenSpare + time.Hour)
+	wants(t, "sweep", d.enroll.EndForgotten(t.Context()), nil)
 	wants(t, "still", second(join("n9", "of n9")), mover.ErrPermission)
 	wants(t, "another one", second(join("n8", "of n8")), nil)
 	wants(t, "invited", second(d.agents.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: "n9"})), nil)

@@ -75,7 +75,7 @@ func (s *Service) WatchTask(r *pb.WatchTaskRequest, stream grpc.ServerStreamingS
 	}
 	defer s.watch.drop(r.GetId(), c)
 	for sent := uint64(0); ; {
-		t, err := s.task(r.GetId())
+		t, err := s.Task(r.GetId())
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (s *Service) unhurried(ctx context.Context, id string, changed <-chan struc
 	pause := time.NewTimer(watchEvery)
 	defer pause.Stop()
 	for {
-		if t, err := s.task(id); err != nil || task.Ended(t.GetState()) {
+		if t, err := s.Task(id); err != nil || task.Ended(t.GetState()) {
 			return err
 		}
 		select {

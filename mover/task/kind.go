@@ -11,7 +11,7 @@ import (
 const AskedBy = "asked-by"
 
 // Kind has the facts about one kind of task that several components need. What only the
-// coordinator does for it is a coordinator.Kind, and what a worker does is a worker.Runner.
+// coordinator does for it is a taskkind.Kind, and what a worker does is a worker.Runner.
 type Kind struct {
 	Command string       // that submits such a task: "dataset add"
 	Class   pb.TaskClass // of a task without one; the zero value is replicate

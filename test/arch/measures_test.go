@@ -15,13 +15,13 @@ import (
 // bounds are measures of the hand-written code that is shipped, and what they may not exceed. A bound is only
 // ever lowered, to what the measure is by then.
 var bounds = map[string]int{
-	"files that name a kind of task":                11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
-	"packages directly below mover":                 22,    // what they are: docs/architecture.md
-	"lines of the largest package":                  12373, // without tests
-	"lines of comments with who, whose …":           23,    // sentences are about components: CONTRIBUTING.md
-	"methods of the command line's App":             45,    // a command is a function of it
-	"methods of the coordinator's Service":          80,
-	"methods of the coordinator's largest part":     125,
+	"files that name a kind of task":                10,   // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
+	"packages directly below mover":                 22,   // what they are: docs/architecture.md
+	"lines of the largest package":                  6000, // without tests
+	"lines of comments with who, whose …":           2,    // sentences are about components: CONTRIBUTING.md
+	"methods of the command line's App":             45,   // a command is a function of it
+	"methods of the coordinator's Service":          55,
+	"methods of the coordinator's largest part":     103,
 	"files that switch on the scheme of a location": 2, // how each is written, and what opens it: elsewhere IsPath, InStore, InTier and IsDataset tell
 	"files that name the scheme of a location":      4, // these two, and what makes locations: the parser, and tiers
 }
@@ -31,6 +31,7 @@ var (
 	persons   = regexp.MustCompile(`(?i)\b(who|whoever|whose|whom|somebody|nobody)\b`)
 	bySchemes = regexp.MustCompile(`\bswitch\b[^/]*\.Scheme\b|\bmap\[(location\.)?Scheme\]`)
 	schemes   = regexp.MustCompile(`\blocation\.(POSIX|S3|InTier|Dataset)\b|\bScheme( [=!]=|:| =) *(POSIX\b|S3\b|InTier\b|Dataset\b|"(posix|s3|tier|dataset)")`)
+	besideIt  = regexp.MustCompile(`^tiering/\w+/\w+server/`) // servers that the coordinator's parts became
 	ofPart    = regexp.MustCompile(`^func \(\w+ \*(\w+)\) `)
 )
 
@@ -58,9 +59,9 @@ func TestMeasures(t *testing.T) {
 			found["packages directly below mover"]++
 		}
 	}
-	found["methods of the coordinator's Service"] = methods["Service"]
-	found["methods of the command line's App"] = methods["App"]
-	delete(methods, "App")
+	found["methods of the coordinator's Service"] = methods["mover/coordinator.Service"]
+	found["methods of the command line's App"] = methods["cmd/datamove/cli.App"]
+	delete(methods, "cmd/datamove/cli.App")
 	for _, n := range methods {
 		found["methods of the coordinator's largest part"] = max(found["methods of the coordinator's largest part"], n)
 	}
@@ -93,8 +94,8 @@ func measure(t *testing.T, name string, found, packages, methods map[string]int)
 		}
 		named = named || kindNames.MatchString(line)
 		switches, namesScheme = switches || bySchemes.MatchString(line), namesScheme || schemes.MatchString(line)
-		if of := ofPart.FindStringSubmatch(line); of != nil && (filepath.Dir(name) == "mover/coordinator" || filepath.Dir(name) == "cmd/datamove/cli" && of[1] == "App") {
-			methods[of[1]]++
+		if of := ofPart.FindStringSubmatch(line); of != nil && (strings.HasPrefix(name, "mover/coordinator/") || besideIt.MatchString(name) || filepath.Dir(name) == "cmd/datamove/cli" && of[1] == "App") {
+			methods[filepath.Dir(name)+"."+of[1]]++
 		}
 	}
 	must.Do(t, lines.Err())

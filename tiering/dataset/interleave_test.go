@@ -12,6 +12,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/clock"
 	"datamove.dev/mover/location"
 	"datamove.dev/test/seed"
 )
@@ -203,7 +204,7 @@ func (b *book) stage() {
 // tick lets the clock of the machine jump; the time of the ledger does not go back.
 func (b *book) tick() {
 	b.wall = b.wall.Add(time.Duration(b.random.IntN(5)-2) * 40 * time.Minute)
-	b.facts.Now = Forward(b.facts.Now, b.wall)
+	b.facts.Now = clock.Forward(b.facts.Now, b.wall)
 }
 
 // run does steps of everybody in an order by chance, and says what is lost.

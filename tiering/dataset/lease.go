@@ -49,14 +49,4 @@ func Renewed(l *datamovev1.Lease, now time.Time, ttl time.Duration) (time.Time, 
 	return end, nil
 }
 
-// Forward returns the time of the ledger after last, where a wall clock shows wall:
-// a clock that is set back does not take it along, so what has expired stays so.
-// The ledger keeps the result with the change that it was used for.
-func Forward(last, wall time.Time) time.Time {
-	if wall.Before(last) {
-		return last
-	}
-	return wall
-}
-
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -12,6 +12,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/clock"
 )
 
 func TestTTL(t *testing.T) {
@@ -94,7 +95,7 @@ func TestExpiredStaysExpired(t *testing.T) {
 		wall, now, over := noon, noon, false
 		for range 20 {
 			wall = wall.Add(time.Duration(jump.Draw(t, "jump")))
-			now = Forward(now, wall)
+			now = clock.Forward(now, wall)
 			if over && !Expired(lease, now) {
 				t.Fatalf("the lease until %v lasts again at %v", lease.GetExpireTime().AsTime(), now)
 			}

@@ -42,7 +42,7 @@ var bucketFaults = []fault{
 		o.Bucket = "nothing"
 		return looks(t.Context(), o)
 	}, Fail, "open", "bucket does not exist", "make the bucket"},
-	{"a server that ignores checksums", onLoose(nil), Warn, "checksum", "whose checksum is wrong", "read back"},
+	{"a server that ignores checksums", onLoose(nil), Warn, "checksum", "an object with a wrong checksum", "read back"},
 	{"a server that ignores conditions", onLoose(nil), Warn, "lock", "ignores conditions", "two machines at once"},
 	{"uploads that nobody finished", func(t *testing.T) []Finding {
 		return looks(t.Context(), loose(t, &looseStore{begun: []string{"run/a", "run/b"}}, t.TempDir()))

@@ -140,7 +140,7 @@ var folderFaults = []fault{
 		dir := t.TempDir()
 		must.Do(t, os.WriteFile(filepath.Join(dir, lockName), nil, 0o600))
 		return Folder(dir)
-	}, Warn, "lock", "nobody holds it", "run the same command again"},
+	}, Warn, "lock", "no process holds it", "run the same command again"},
 }
 
 // mounted mounts a file system, spoils it, and looks at it.

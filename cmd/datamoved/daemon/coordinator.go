@@ -15,6 +15,8 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/coordinator"
+	"datamove.dev/mover/coordinator/clock"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server"
 	"datamove.dev/mover/server/pki"
@@ -22,6 +24,7 @@ import (
 	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/catalog/catalogserver"
+	"datamove.dev/tiering/dataset/datasetserver"
 	"datamove.dev/tiering/policy"
 	"datamove.dev/tiering/policy/policyserver"
 )
@@ -46,7 +49,7 @@ func (a *app) serveCoordinator(ctx context.Context, h *host) error {
 func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, known *catalog.Catalog) error {
 	o := h.doorOptions()
 	o.Rules = func() server.Rules { return h.live.rules.Load() }
-	o.Admit = func(id pki.Identity) error { return coordinator.Admit(books, id) }
+	o.Admit = func(id pki.Identity) error { return enroll.Admit(books, id) }
 	authority, err := h.secure(&o)
 	if err != nil {
 		return err
@@ -55,28 +58,38 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 	if err != nil {
 		return err
 	}
+	ticks := clock.New(nil, nil)
 	s, err := coordinator.New(ctx, coordinator.Options{
 		Ledger: books, Rules: h.live.rules.Load, Config: h.live.config.Load, Audit: h.recordOf, Authority: authority, Vouch: cluster.vouch,
 		Node: h.at.node, Version: buildVersion(), Data: h.at.data, Lease: h.live.config.Load().Leases.Lead,
-		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
+		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Clock: ticks,
 	})
 	if err != nil {
 		return err
 	}
+	datasets, err := datasetserver.New(ctx, datasetserver.Options{
+		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Audit: h.recordOf, Logger: h.log, Clock: ticks,
+		Node: h.at.node, Data: h.at.data, Metrics: h.metrics, Catalog: known,
+	})
+	if err != nil {
+		return err
+	}
+	s.UseDatasets(datasets)
 	bursts := burstserver.New(burstserver.Options{
-		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now,
+		Coordinator: s, Datasets: datasets, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now,
 	})
 	files := catalogserver.New(catalogserver.Options{
-		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
+		Coordinator: s, Datasets: datasets, Node: h.at.node, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
 	})
 	policies := policyserver.New(policyserver.Options{
-		Coordinator: s, Server: files, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Data: h.at.data, Metrics: h.metrics, Catalog: known,
+		Coordinator: s, Datasets: datasets, Server: files, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Data: h.at.data, Metrics: h.metrics, Catalog: known,
 		Policies: func() []*policy.Program { return *h.live.policies.Load() }, People: people{h.accounts},
 	})
-	link := bursts.Link(policies.Link(files.Link(s.Link())))
+	link := bursts.Link(policies.Link(files.Link(datasets.Link(s.Link()))))
 	working := until("coordinator", s.Run)
 	o.Register = func(r grpc.ServiceRegistrar) {
 		s.Register(r)
+		datasets.Register(r)
 		files.Register(r)
 		policies.Register(r)
 		bursts.Register(r)

@@ -22,7 +22,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/atomicfile"
-	"datamove.dev/mover/coordinator"
+	"datamove.dev/mover/coordinator/enroll"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task"
 )
@@ -74,7 +74,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if there, err := os.ReadDir(filepath.Join(dir, "ledger")); err == nil && len(there) > 0 && restored(dir) == nil {
 		return &advised{&mover.Error{Op: "restore into", Place: dir, Err: fmt.Errorf("%w: there is a ledger", mover.ErrConflict)}, "moving it away first"}
 	}
-	var after coordinator.Restored
+	var after enroll.Restored
 	what, err := restoring(dir, func() (what string, err error) {
 		if what, err = unpack(dir, bufio.NewReaderSize(f, 1<<20)); err == nil {
 			after, err = afterRestore(ctx, dir)
@@ -88,17 +88,17 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	return err
 }
 
-func afterRestore(ctx context.Context, dir string) (after coordinator.Restored, err error) {
+func afterRestore(ctx context.Context, dir string) (after enroll.Restored, err error) {
 	books, err := openAlone(dir)
 	if err != nil {
 		return after, err
 	}
-	after, err = coordinator.AfterRestore(ctx, books, dir)
+	after, err = enroll.AfterRestore(ctx, books, dir)
 	return after, errors.Join(err, books.Close())
 }
 
 // said is what a person has to know and to do.
-func said(r coordinator.Restored) string {
+func said(r enroll.Restored) string {
 	var text strings.Builder
 	if len(r.Paused) > 0 {
 		text.WriteString("paused, because they remove, and may have done so after the backup:\n")

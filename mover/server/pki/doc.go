@@ -33,7 +33,7 @@
 // # Left to others
 //
 // The coordinator's state sees to it that a token is used once, and keeps the agents that are revoked or
-// forgotten (coordinator.Admit).
+// forgotten (enroll.Admit).
 // What an identity may do is the service's table. A connection that is open when its
 // peer is revoked stays open: the service judges each call by [Peer] again.
 //

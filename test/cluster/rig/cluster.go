@@ -37,6 +37,7 @@ import (
 	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator"
+	"datamove.dev/mover/coordinator/clock"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/osaccount"
@@ -44,6 +45,7 @@ import (
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/tiering/burst/burstserver"
+	"datamove.dev/tiering/dataset/datasetserver"
 )
 
 // connBytes is how much a connection in memory holds.
@@ -282,9 +284,10 @@ func (c *Cluster) Start() {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	ticks := clock.New(nil, nil)
 	s, err := coordinator.New(context.Background(), coordinator.Options{
 		Rules: c.rules, Ledger: c.ledger, Config: c.Conf.Load, Node: "n1", Version: "test",
-		Data: c.data(), Lease: c.Lease, Logger: log,
+		Data: c.data(), Lease: c.Lease, Logger: log, Clock: ticks,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -300,10 +303,18 @@ func (c *Cluster) Start() {
 		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 			return h(srv, identifiedStream{st, identified(st.Context())})
 		}))...)
-	bursts := burstserver.New(burstserver.Options{Coordinator: s, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now})
+	datasets, err := datasetserver.New(context.Background(), datasetserver.Options{
+		Coordinator: s, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Clock: ticks, Node: "n1", Data: c.data(),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s.UseDatasets(datasets)
+	bursts := burstserver.New(burstserver.Options{Coordinator: s, Datasets: datasets, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now})
 	s.Register(c.server)
+	datasets.Register(c.server)
 	bursts.Register(c.server)
-	agentv1.RegisterLinkServiceServer(c.server, bursts.Link(s.Link()))
+	agentv1.RegisterLinkServiceServer(c.server, bursts.Link(datasets.Link(s.Link())))
 	l := bufconn.Listen(connBytes)
 	c.listener.Store(l)
 	server := c.server

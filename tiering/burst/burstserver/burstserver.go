@@ -21,25 +21,28 @@ import (
 
 // Coordinator is what a Server needs of the coordinator of its tasks.
 type Coordinator interface {
-	// Submit accepts a task of the caller in ctx.
-	Submit(ctx context.Context, spec *pb.TaskSpec, key string) (*pb.Task, error)
-	// NearestReplica returns where a task of a caller reads a dataset, and the node for which that holds.
-	NearestReplica(c authz.Caller, dataset string, by *pb.TaskSpec) (at, node string, err error)
+	// Submit accepts a task of the caller in ctx. also, if not nil, changes the ledger together with it.
+	Submit(ctx context.Context, spec *pb.TaskSpec, key string, also func(*state.Tx, *pb.Task) error) (*pb.Task, error)
 	// Assigned returns the task that the agent in ctx leads in an epoch, or mover.ErrHeld.
 	Assigned(ctx context.Context, id string, epoch uint64) (*pb.Task, error)
 	// BurstTask returns the id of a running task that changes the burst of a name; "" is none.
 	BurstTask(name string) string
-	// Overlap reports whether a location, of a node if it is not empty, and a shared one have anything in common.
-	Overlap(at, node, shared string) bool
 	// AddChore has the coordinator do something every so often, while it runs.
 	AddChore(every time.Duration, what string, do func(context.Context) error)
-	// CheckLabels has the coordinator ask whether the lease of a caller may have labels.
-	CheckLabels(func(c authz.Caller, labels map[string]string) error)
+}
+
+// Datasets is what a Server needs of the server of datasets.
+type Datasets interface {
+	// NearestReplica returns where a task of a caller reads a dataset, and the node for which that holds.
+	NearestReplica(c authz.Caller, dataset string, by *pb.TaskSpec) (at, node string, err error)
+	// CheckLabels adds a check of the labels of a lease: an error of may refuses the lease.
+	CheckLabels(may func(c authz.Caller, labels map[string]string) error)
 }
 
 // Options are what a Server is made of. All are needed.
 type Options struct {
 	Coordinator Coordinator
+	Datasets    Datasets
 	Ledger      *state.Ledger
 	Config      func() *config.Config
 	Rules       func() *authz.Rules
@@ -65,7 +68,7 @@ func New(o Options) *Server {
 	s := &Server{o: o}
 	o.Coordinator.AddChore(followEvery, "bring home what jobs of bursts have saved", s.BringHome)
 	o.Coordinator.AddChore(chargeEvery, "charge what bursts have by the hour", s.Charge)
-	o.Coordinator.CheckLabels(s.MayLabel)
+	o.Datasets.CheckLabels(s.MayLabel)
 	return s
 }
 

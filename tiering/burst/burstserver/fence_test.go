@@ -27,7 +27,11 @@ type late struct {
 
 func (l late) Assigned(context.Context, string, uint64) (*pb.Task, error) { return l.t, nil }
 func (late) AddChore(time.Duration, string, func(context.Context) error)  {}
-func (late) CheckLabels(func(authz.Caller, map[string]string) error)      {}
+
+// noDatasets are of tests without any.
+type noDatasets struct{ Datasets }
+
+func (noDatasets) CheckLabels(func(authz.Caller, map[string]string) error) {}
 
 const declaration = `kind: Burst
 metadata: {name: llama}
@@ -52,7 +56,7 @@ func TestFence(t *testing.T) {
 	one := &pb.Task{Id: task.NewID(time.Now()), State: task.Running, Epoch: 2, Owner: &pb.Account{Name: "alice", Uid: 1001}, Spec: &pb.TaskSpec{
 		Kind: pb.TaskKind_TASK_KIND_BURST, Target: "archive:x", Burst: &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_UP, Name: "llama", Team: "vision", Declaration: declaration}}}
 	must.Do(t, books.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return state.Tasks.Put(tx, one) }))
-	s := New(Options{Coordinator: late{t: one}, Ledger: books, Config: func() *config.Config { return conf }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	s := New(Options{Coordinator: late{t: one}, Datasets: noDatasets{}, Ledger: books, Config: func() *config.Config { return conf }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	r := burst.Begin(must.Get(burst.Read("test", []byte(declaration)))(t)[0], "alice", burst.Admitted{By: "large"}, time.Now())
 	text := must.Get(json.Marshal(r))(t)
 	kinds := map[uint64]error{1: mover.ErrHeld, 2: nil}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,12 +15,12 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/tiering/burst"
-	"strings"
 )
 
 const (
@@ -97,7 +98,7 @@ func (s *Server) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.T
 	if err := s.reaches(c, spec, b); err != nil {
 		return nil, err
 	}
-	return s.o.Coordinator.Submit(ctx, spec, r.GetIdempotencyKey())
+	return s.o.Coordinator.Submit(ctx, spec, r.GetIdempotencyKey(), nil)
 }
 
 // declared is the declaration that a request is about: that in it, or the one that was applied last.
@@ -204,7 +205,7 @@ func (s *Server) replicaOf(c authz.Caller, spec *pb.TaskSpec, from string) (stri
 	if !strings.HasPrefix(from, "dataset:") {
 		return from, nil
 	}
-	at, node, err := s.o.Coordinator.NearestReplica(c, from, spec)
+	at, node, err := s.o.Datasets.NearestReplica(c, from, spec)
 	if err != nil {
 		return "", err
 	}
@@ -407,7 +408,7 @@ func (s *Server) leasesOn(tx *state.Tx, b *burst.Burst, since time.Time) (holder
 		if err != nil {
 			return nil, err
 		}
-		on := l.GetLocation() != "" && s.o.Coordinator.Overlap(l.GetLocation(), l.GetNode(), at)
+		on := l.GetLocation() != "" && placement.Overlap(placement.Address(l.GetLocation(), l.GetNode(), s.o.Config()), placement.Address(at, "", s.o.Config()))
 		labelled := l.GetLabels()[burstLabel] == string(b.Metadata.Name) && !l.GetCreateTime().AsTime().Before(since)
 		if on || labelled {
 			holders = append(holders, fmt.Sprintf("%s (lease %s of %s)", mover.Printable(l.GetHolder()), l.GetId(), state.User(l.GetOwner())))

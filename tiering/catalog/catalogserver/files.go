@@ -10,6 +10,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/catalog/query"
@@ -93,7 +94,7 @@ func (s *Server) Question(ctx context.Context, asked *pb.Question) (r query.Read
 	if q.Tree, q.Dir, err = s.catalogued(c, asked); err != nil {
 		return r, q, err
 	}
-	if err := s.c.MayRead(c, asked.GetProject(), asked.GetLocation()); err != nil {
+	if err := s.o.Rules().MayUseAt(c, asked.GetProject(), asked.GetLocation(), false); err != nil {
 		return r, q, err
 	}
 	if !s.seesAll(c) {
@@ -101,7 +102,7 @@ func (s *Server) Question(ctx context.Context, asked *pb.Question) (r query.Read
 	}
 	q.Choice = query.ChoiceOf(asked)
 	q.Now = s.now()
-	g, err := s.c.Tree(q.Tree)
+	g, err := s.o.Datasets.Tree(q.Tree)
 	return query.Reader{Catalog: s.o.Catalog, People: s.o.People, Ground: g.Ground}, q, err
 }
 
@@ -112,12 +113,12 @@ func (s *Server) seesAll(c authz.Caller) bool {
 
 // catalogued finds the tree that a location is in, and its directory there.
 func (s *Server) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
-	l, err := s.c.InTier(asked.GetLocation())
+	l, err := placement.InTier(asked.GetLocation(), s.conf())
 	if err != nil {
 		return tree, "", err
 	}
 	conf := s.conf()
-	tier, local, err := s.c.TierOf(l)
+	tier, local, err := placement.TierOf(l, s.conf())
 	switch {
 	case err != nil:
 		return tree, "", err
@@ -126,7 +127,7 @@ func (s *Server) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tr
 	}
 	tree.Tier = tier
 	if local {
-		tree.Node = cmp.Or(asked.GetNode(), s.c.NodeOf(c))
+		tree.Node = cmp.Or(asked.GetNode(), c.Agent, s.o.Node)
 	}
 	dir = l.Path
 	if l.IsPath() {

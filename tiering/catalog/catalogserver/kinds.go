@@ -1,6 +1,8 @@
 package catalogserver
 
-import pb "datamove.dev/api/datamove/v1"
+import (
+	pb "datamove.dev/api/datamove/v1"
+)
 
 // The kinds that keep the facts about a tier up to date.
 const (

@@ -11,6 +11,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
@@ -30,7 +31,7 @@ func (s *Server) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanT
 	case s.o.Catalog == nil:
 		return nil, errNoCatalog
 	case !known:
-		return nil, s.c.NoTier("scan", r.GetTier())
+		return nil, placement.NoTier("scan", r.GetTier(), s.conf())
 	}
 	nodes := []string{r.GetNode()}
 	if t.NodeLocal && r.GetNode() == "" {
@@ -101,7 +102,7 @@ func (s *Server) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 	tree := catalog.Tree{Tier: l.Tier}
 	t, known := s.conf().Tiers[l.Tier]
 	if !known {
-		return tree, s.c.NoTier("scan", l.Tier)
+		return tree, placement.NoTier("scan", l.Tier, s.conf())
 	}
 	if t.NodeLocal {
 		tree.Node = spec.GetNode()
@@ -207,7 +208,7 @@ func (s *Server) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.Lis
 		return nil, errNoCatalog
 	}
 	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
-		return nil, s.c.NoTier("list", r.GetTier())
+		return nil, placement.NoTier("list", r.GetTier(), s.conf())
 	}
 	out := &pb.ListScansResponse{}
 	if r.GetLocation() != "" {

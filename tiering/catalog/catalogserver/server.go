@@ -13,7 +13,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/tiering/catalog"
@@ -35,20 +34,8 @@ type Coordinator interface {
 	Assigned(ctx context.Context, id string, epoch uint64) (*pb.Task, error)
 	// Sends is Assigned for an agent that begins to send. It does one such thing at a time, until it calls done.
 	Sends(ctx context.Context, id string, epoch uint64) (t *pb.Task, done func(), err error)
-	// MayRead reports why a caller may not read a location for a project.
-	MayRead(c authz.Caller, project, at string) error
-	// Tree reads what is known of a tree beside the catalog.
-	Tree(tree catalog.Tree) (*treecontext.Context, error)
-	// NodeOf is the node of a caller.
-	NodeOf(c authz.Caller) string
 	// Reaching are the nodes that are connected and reach a tier, sorted.
 	Reaching(tier string) []string
-	// InTier reads a location, the tier of which has to be in the configuration if it names one.
-	InTier(text string) (location.Location, error)
-	// TierOf is the tier that a location is in, and whether each node has its own; "" is none.
-	TierOf(l location.Location) (tier string, nodeLocal bool, err error)
-	// NoTier is the error of an operation on a tier that the configuration does not have.
-	NoTier(op, tier string) error
 	// AddChore has the coordinator do something every so often, while it runs.
 	AddChore(every time.Duration, what string, do func(context.Context) error)
 	// AddLoop has the coordinator run a loop until its context ends.
@@ -57,14 +44,22 @@ type Coordinator interface {
 	OnDone(done func(t *pb.Task) error)
 }
 
-// Options are what a Server is made of. Coordinator, Ledger, Config, Rules, Logger and Now are needed.
+// Datasets is what a Server needs of the server of datasets.
+type Datasets interface {
+	// Tree reads what is known of a tree beside the catalog.
+	Tree(tree catalog.Tree) (*treecontext.Context, error)
+}
+
+// Options are what a Server is made of. Coordinator, Datasets, Ledger, Config, Rules, Logger, Now and Node are needed.
 type Options struct {
 	Coordinator Coordinator
+	Datasets    Datasets
 	Ledger      *state.Ledger
 	Config      func() *config.Config
 	Rules       func() *authz.Rules
 	Logger      *slog.Logger
 	Now         func() time.Time
+	Node        string             // this node: that of callers on its socket
 	Metrics     *telemetry.Metrics // nil counts nothing
 	Catalog     *catalog.Catalog   // nil is no catalog
 	People      policy.People      // names of accounts; nil: they are numbers

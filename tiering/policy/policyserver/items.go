@@ -76,7 +76,7 @@ func (s *Server) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) 
 	return func(item *pb.PlanItem) (bool, error) {
 		tree := catalog.Tree{Tier: item.GetTier(), Node: item.GetNode()}
 		if grounds[tree] == nil {
-			g, err := s.c.Tree(tree)
+			g, err := s.o.Datasets.Tree(tree)
 			if err != nil {
 				return false, err
 			}

@@ -7,6 +7,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
@@ -57,7 +58,7 @@ func (s *Server) planNeeds(id string) (needs map[string]int64, err error) {
 		if !known {
 			l, err := convert.Locate(policy.Target(to))
 			if err == nil {
-				tier, _, err = s.c.TierOf(l)
+				tier, _, err = placement.TierOf(l, s.conf())
 			}
 			if err != nil {
 				tier = "" // of the disk of another node, or gone

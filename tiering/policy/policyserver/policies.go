@@ -13,6 +13,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/tiering/catalog"
@@ -104,7 +105,7 @@ func (s *Server) areas(p *policy.Program) (areas []query.Area, err error) {
 		dir = strings.Trim(dir, "/")
 		t, known := s.conf().Tiers[tier]
 		if !known {
-			return nil, s.c.NoTier("use", tier)
+			return nil, placement.NoTier("use", tier, s.conf())
 		}
 		trees := []catalog.Tree{{Tier: tier}}
 		if t.NodeLocal {
@@ -113,7 +114,7 @@ func (s *Server) areas(p *policy.Program) (areas []query.Area, err error) {
 			}
 		}
 		for _, tree := range trees {
-			g, err := s.c.Tree(tree)
+			g, err := s.o.Datasets.Tree(tree)
 			if err != nil {
 				return nil, err
 			}

@@ -119,7 +119,7 @@ func (s *Server) isStill(tx *state.Tx, r *planReading, items wholeItems, work *p
 	}
 	work.Save = c.GetSave()
 	if a := &r.program.Policy.Spec.Rules[items.rule].Action; a.Type == policy.Retain {
-		g, err := s.c.Tree(items.tree)
+		g, err := s.o.Datasets.Tree(items.tree)
 		if err != nil {
 			return err
 		}

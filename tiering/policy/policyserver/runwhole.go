@@ -125,12 +125,12 @@ func (s *Server) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items 
 		return fail("the policy does not mean all of its files, and it goes as one")
 	}
 	labels := map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}
-	return s.c.RemoveReplica(tx, x, labels, p.Policy.Spec.Rules[items.rule].Action.Type == policy.Evict)
+	return s.o.Datasets.RemoveReplica(tx, x, labels, p.Policy.Spec.Rules[items.rule].Action.Type == policy.Evict)
 }
 
 // meansAll says whether a policy means all files of a whole, and as many as its plan lists.
 func (s *Server) meansAll(p *policy.Program, items wholeItems) (bool, error) {
-	g, err := s.c.Tree(items.tree)
+	g, err := s.o.Datasets.Tree(items.tree)
 	if err != nil {
 		return false, err
 	}

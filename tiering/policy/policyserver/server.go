@@ -14,8 +14,8 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/notify"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/telemetry"
@@ -33,18 +33,10 @@ type Coordinator interface {
 	Submitted(ctx context.Context, t *pb.Task)
 	// Assigned returns the task that the agent in ctx leads in an epoch, or mover.ErrHeld.
 	Assigned(ctx context.Context, id string, epoch uint64) (*pb.Task, error)
-	// RemoveReplica stores a task that removes a replica, or reports why the replica has to stay.
-	RemoveReplica(tx *state.Tx, r *pb.Replica, labels map[string]string, evict bool) (*pb.Task, error)
-	// Tree reads what is known of a tree beside the catalog.
-	Tree(tree catalog.Tree) (*treecontext.Context, error)
 	// Rooms are the latest reports of agents on the room of a tier: one for each node, or one for all.
-	Rooms(tier string, eachNode bool) []*agentv1.Room
+	Rooms(tier string, eachNode bool) []placement.Room
 	// Reaching are the nodes that are connected and reach a tier, sorted.
 	Reaching(tier string) []string
-	// TierOf is the tier that a location is in, and whether each node has its own; "" is none.
-	TierOf(l location.Location) (tier string, nodeLocal bool, err error)
-	// NoTier is the error of an operation on a tier that the configuration does not have.
-	NoTier(op, tier string) error
 	// AddChore has the coordinator do something every so often, while it runs.
 	AddChore(every time.Duration, what string, do func(context.Context) error)
 	// AddLoop has the coordinator run a loop until its context ends.
@@ -67,9 +59,18 @@ type Catalog interface {
 	OnCheckpoints(do func())
 }
 
-// Options are what a Server is made of. Coordinator, Server, Ledger, Config, Rules, Logger, Now and Data are needed.
+// Datasets is what a Server needs of the server of datasets.
+type Datasets interface {
+	// RemoveReplica stores a task that removes a replica, or reports why the replica has to stay.
+	RemoveReplica(tx *state.Tx, r *pb.Replica, labels map[string]string, evict bool) (*pb.Task, error)
+	// Tree reads what is known of a tree beside the catalog.
+	Tree(tree catalog.Tree) (*treecontext.Context, error)
+}
+
+// Options are what a Server is made of. Coordinator, Datasets, Server, Ledger, Config, Rules, Logger, Now and Data are needed.
 type Options struct {
 	Coordinator Coordinator
+	Datasets    Datasets
 	Server      Catalog
 	Ledger      *state.Ledger
 	Config      func() *config.Config

@@ -11,6 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/placement"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
@@ -26,7 +27,12 @@ type coordinator struct {
 
 type noCatalog struct{ Catalog }
 
-func (c *coordinator) Rooms(string, bool) []*agentv1.Room                        { return c.rooms }
+func (c *coordinator) Rooms(string, bool) (rooms []placement.Room) {
+	for _, r := range c.rooms {
+		rooms = append(rooms, placement.Room{Room: r})
+	}
+	return rooms
+}
 func (c *coordinator) Reaching(string) []string                                  { return slices.Clone(c.nodes) }
 func (*coordinator) AddChore(time.Duration, string, func(context.Context) error) {}
 func (*coordinator) AddLoop(func(context.Context))                               {}
