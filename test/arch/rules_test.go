@@ -276,8 +276,8 @@ var heavy = map[string]string{
 // above are the parts of the tree that mover has never heard of, nor its tests.
 var above = []string{"lustre", "tiering", "csi", "bench", "cmd"}
 
-// knowsTiering are the packages below mover that import tiering still. There will be none.
-var knowsTiering = []string{"mover/coordinator"}
+// testedWithTiering are the packages below mover with tests that import tiering: the coordinator is tested with the servers beside it.
+var testedWithTiering = []string{"mover/coordinator"}
 
 // notInCommandLine are packages that cmd/datamove links by no way.
 var notInCommandLine = []string{

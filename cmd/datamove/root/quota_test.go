@@ -25,7 +25,7 @@ func TestQuotaCommands(t *testing.T) {
 	}
 
 	// Who is in no project is not held by any limit.
-	run("quota", "show", dir).wants(t, 0, `^- +0 B .* nobody  .*vision$`, `note: .*vision is in no project`)
+	run("quota", "show", dir).wants(t, 0, `^- +0 B .* none  .*vision$`, `note: .*vision is in no project`)
 	run("quota", "set", "--bytes", "1TiB", dir).wants(t, 2, `is in no project`, `try: --project ID`)
 
 	// It is put into one, with limits. What is not named stays.

@@ -83,7 +83,7 @@ type Reader struct {
 	Places   Positions // of what Into has read; nil is not noted
 }
 
-// Places has where each field stands.
+// Positions has where each field stands.
 type Positions map[string]Position
 
 // Of is where a field stands, or else what is around it; the zero Position is not known.
