@@ -288,7 +288,7 @@ func pathIn(dir int, at uint64) string {
 // openPath is the path of an open file of a file system.
 func openPath(fd int) string {
 	path, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/dev/") || fd == 0 { // a pipe, a socket, a terminal; what is read from may wait for a person
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/") || fd == 0 { // a pipe, a socket, a terminal; what is read from may wait for a person
 		return ""
 	}
 	return path

@@ -199,11 +199,11 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 	broken := &firstError{Reader: io.LimitReader(feed, part.Length)}
 	switch {
 	case part.Length <= partUsual:
-		buf, err := d.place.opts.Buffers.Get(ctx, int(part.Length))
+		buf, done, err := d.buffer(ctx, int(part.Length))
 		if err != nil {
 			return "", err
 		}
-		defer d.place.opts.Buffers.Put(buf)
+		defer done()
 		if _, err := io.ReadFull(feed, buf); err != nil {
 			return "", err
 		}
@@ -228,6 +228,15 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 		return "", fmt.Errorf("part %d has checksum %s there, %s here: %w", part.Index, got.CRC, sum, mover.ErrCorrupt)
 	}
 	return got.ETag, nil
+}
+
+// buffer returns memory for a part, until done is called. A small one is not of the pool: the connection may read it after the call has ended.
+func (d *draft) buffer(ctx context.Context, n int) (buf []byte, done func(), err error) {
+	if n <= s3api.SmallBytes {
+		return make([]byte, n), func() {}, nil
+	}
+	buf, err = d.place.opts.Buffers.Get(ctx, n)
+	return buf, func() { d.place.opts.Buffers.Put(buf) }, err
 }
 
 // sumBefore reads a part for its checksum alone, and begins it again.

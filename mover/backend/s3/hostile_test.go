@@ -25,6 +25,7 @@ import (
 	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
+	"datamove.dev/mover/engine/bufpool"
 	"datamove.dev/test/must"
 )
 
@@ -425,6 +426,26 @@ func TestEarlyAnswer(t *testing.T) {
 	must.Do(t, feed.Rewind())
 	if _, err := d.WritePart(t.Context(), part, feed); err != nil {
 		t.Errorf("write again: %v", err)
+	}
+}
+
+// TestMemoryOfParts: a small last part is in memory of its own, because a connection may read it when the call has ended, as after an early answer. A large part is
+// in memory of the pool.
+func TestMemoryOfParts(t *testing.T) {
+	o := s3test.Start(t, false).Options(t)
+	o.Buffers = bufpool.New(64 << 20)
+	p := must.Get(s3.Open(t.Context(), o))(t)
+	size := p.Capabilities().PartMin
+	data := backendtest.Pattern(size + 1000)
+	d := begun(t, p, "f", data)
+	for _, part := range []mover.Part{{Index: 1, Off: size, Length: 1000}, {Length: size}} {
+		must.Get(d.WritePart(t.Context(), part, backendtest.NewFeed(data[part.Off:part.Off+part.Length])))(t)
+		if peak, pooled := o.Buffers.Peak(), part.Length == size; peak > 0 != pooled {
+			t.Errorf("of a part of %d bytes the pool has given %d", part.Length, peak)
+		}
+	}
+	if in := o.Buffers.InUse(); in != 0 {
+		t.Errorf("%d bytes of the pool are held still", in)
 	}
 }
 
