@@ -41,21 +41,24 @@ type runPart struct {
 // failuresMost are named in a report.
 const failuresMost = 1000
 
+// checkpoints is the part of a Runner of policies that says which paths a component recorded: those of a checkpoint.
+type checkpoints struct{}
+
+// Strict implements worker.Runner.
+func (checkpoints) Strict(j *worker.Job, l location.Location) bool {
+	return j.Spec().GetTiering().GetCheckpoint() != nil && l.IsPath()
+}
+
 // Tier is the Runner that does a part of a run of a policy.
-type Tier struct{}
+type Tier struct{ checkpoints }
 
 // Run implements worker.Runner.
 func (Tier) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
 	return forRun(ctx, j, false)
 }
 
-// Strict implements worker.Runner: it holds for a checkpoint.
-func (Tier) Strict(j *worker.Job, l location.Location) bool {
-	return j.Spec().GetTiering().GetCheckpoint() != nil && l.IsPath()
-}
-
 // Undo is the Runner that gives back what a part of a run took away.
-type Undo struct{ worker.FollowsLinks }
+type Undo struct{ checkpoints }
 
 // Run implements worker.Runner.
 func (Undo) Run(ctx context.Context, j *worker.Job) (engine.Report, error) {
