@@ -73,7 +73,7 @@ func Dial(ctx context.Context, address string, o Options) (*Client, error) {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+l.name, append(l.options(), o.More...)...)
 	if err != nil {
-		return nil, &mover.Error{Op: "reach", Place: address, Err: fmt.Errorf("%w: %w", mover.ErrUsage, err)}
+		return nil, &mover.Error{Op: "reach", Location: address, Err: fmt.Errorf("%w: %w", mover.ErrUsage, err)}
 	}
 	if err := connect(ctx, conn); err != nil {
 		conn.Close()

@@ -134,7 +134,7 @@ func beside(reason string, err error) map[string]string {
 	var at *mover.Error
 	if errors.As(err, &at) {
 		put(said, "op", at.Op)
-		put(said, "place", at.Place)
+		put(said, "place", at.Location)
 		put(said, "name", at.Name)
 	}
 	return said

@@ -54,7 +54,7 @@ func TestKinds(t *testing.T) {
 		}
 		names[name] = true
 
-		err := &mover.Error{Op: "open", Place: "s3://cold/vision", Name: "part-0007", Err: fmt.Errorf("%w: it is so", kind)}
+		err := &mover.Error{Op: "open", Location: "s3://cold/vision", Name: "part-0007", Err: fmt.Errorf("%w: it is so", kind)}
 		got := carry(t, err)
 		if got.Error() != err.Error() {
 			t.Errorf("%v prints %q", err, got)
@@ -65,7 +65,7 @@ func TestKinds(t *testing.T) {
 			}
 		}
 		var at *mover.Error
-		if !errors.As(got, &at) || at.Op != "open" || at.Place != "s3://cold/vision" || at.Name != "part-0007" {
+		if !errors.As(got, &at) || at.Op != "open" || at.Location != "s3://cold/vision" || at.Name != "part-0007" {
 			t.Errorf("%v arrives at %+v", kind, at)
 		}
 		if again := carry(t, fmt.Errorf("ask node7: %w", got)); !errors.Is(again, kind) || again.Error() != "ask node7: "+err.Error() {
@@ -109,7 +109,7 @@ func TestSeveralKinds(t *testing.T) {
 }
 
 func TestRateLimit(t *testing.T) {
-	err := &mover.Error{Op: "submit", Place: "/x", Err: mover.ErrTransient, After: 3 * time.Second}
+	err := &mover.Error{Op: "submit", Location: "/x", Err: mover.ErrTransient, After: 3 * time.Second}
 	got := carry(t, err)
 	var at *mover.Error
 	if !errors.As(got, &at) || at.After != 3*time.Second || !errors.Is(got, mover.ErrTransient) {
@@ -125,7 +125,7 @@ func TestRateLimit(t *testing.T) {
 
 // An account that has reached its quota hears so over gRPC and over HTTP, with a code that clients do not repeat at once.
 func TestOverQuota(t *testing.T) {
-	got := carry(t, &mover.Error{Op: "hold", Place: "quota tasks", Err: mover.OverQuota(fmt.Errorf("%w: alice has 5 of 5", mover.ErrRefused))})
+	got := carry(t, &mover.Error{Op: "hold", Location: "quota tasks", Err: mover.OverQuota(fmt.Errorf("%w: alice has 5 of 5", mover.ErrRefused))})
 	if !errors.Is(got, mover.ErrRefused) || !errors.Is(got, mover.ErrQuota) || status.Code(got) != codes.ResourceExhausted || meaningOf(got).http != 429 {
 		t.Errorf("came over as %v, %v, HTTP %d", got, status.Code(got), meaningOf(got).http)
 	}
@@ -143,10 +143,10 @@ func TestHostileNames(t *testing.T) {
 		{strings.Repeat("x", maxName), strings.Repeat("x", maxName)},
 		{strings.Repeat("x", maxName+1), ""},
 	} {
-		err := &mover.Error{Op: "open", Place: "/\xfe", Name: row.name, Err: mover.ErrNotExist}
+		err := &mover.Error{Op: "open", Location: "/\xfe", Name: row.name, Err: mover.ErrNotExist}
 		got := carry(t, err)
 		var at *mover.Error
-		if !errors.As(got, &at) || at.Name != row.want || at.Place != "/\xfe" {
+		if !errors.As(got, &at) || at.Name != row.want || at.Location != "/\xfe" {
 			t.Errorf("%.40q arrives as %.40q", row.name, at.Name)
 		}
 		if !errors.Is(got, mover.ErrNotExist) || !utf8.ValidString(got.Error()) || len(got.Error()) > maxSentence+8 {

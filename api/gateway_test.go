@@ -175,13 +175,13 @@ func TestKindsOverHTTP(t *testing.T) {
 		return s.do(s.request("GET /v1/tasks/a"))
 	}
 	for _, kind := range append(mover.Kinds(), context.Canceled) {
-		err := &mover.Error{Op: "find", Place: "task", Name: "a\xff", Err: fmt.Errorf("%w: it is so", kind)}
+		err := &mover.Error{Op: "find", Location: "task", Name: "a\xff", Err: fmt.Errorf("%w: it is so", kind)}
 		answer, body := get(err)
 		if message := s.refused(answer, body, meanings[kind].http, KindName(kind)); message != err.Error() || answer.StatusCode < 400 {
 			t.Errorf("%v is HTTP %d, and prints %q", err, answer.StatusCode, message)
 		}
 	}
-	answer, body := get(&mover.Error{Op: "list", Place: "tasks", Err: mover.ErrTransient, After: 2100 * time.Millisecond})
+	answer, body := get(&mover.Error{Op: "list", Location: "tasks", Err: mover.ErrTransient, After: 2100 * time.Millisecond})
 	s.refused(answer, body, 429, "TRANSIENT")
 	if after := answer.Header.Get("Retry-After"); after != "3" {
 		t.Errorf("a rate limit says to wait for %q s", after)

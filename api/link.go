@@ -40,7 +40,7 @@ func newLink(address string, o Options) (*link, error) {
 		return l, nil
 	}
 	refuse := func(why string) (*link, error) {
-		return nil, &mover.Error{Op: "reach", Place: address, Err: fmt.Errorf("%w: %s", mover.ErrUsage, why)}
+		return nil, &mover.Error{Op: "reach", Location: address, Err: fmt.Errorf("%w: %s", mover.ErrUsage, why)}
 	}
 	if path, is := strings.CutPrefix(address, "unix://"); is {
 		if !strings.HasPrefix(path, "/") {
@@ -162,7 +162,7 @@ func (l *link) explain(ctx context.Context, err error) error {
 	case code == codes.Canceled, code == codes.DeadlineExceeded: // a service may see the deadline before we do
 		err = FromStatus(status.FromContextError(context.DeadlineExceeded).Err())
 	}
-	return &mover.Error{Op: "ask", Place: l.address, Err: err}
+	return &mover.Error{Op: "ask", Location: l.address, Err: err}
 }
 
 // errRefusedIdentity is that a service does not take our certificate. For an agent, which gets a new one by itself, that is no end.
@@ -221,7 +221,7 @@ func (l *link) unreachable(r *remote) error {
 	if errors.As(failed, &own) {
 		because = &advised{because, own.Advice()}
 	}
-	sentence := &mover.Error{Op: "reach", Place: l.address, Err: because}
+	sentence := &mover.Error{Op: "reach", Location: l.address, Err: because}
 	return &remote{sentence: sentence.Error(), cause: sentence, status: status.New(codes.Unavailable, sentence.Error())}
 }
 

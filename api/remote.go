@@ -69,7 +69,7 @@ func FromStatus(err error) error {
 	at := &mover.Error{After: after, Err: kindsOf(s.Code(), info, after)}
 	if info != nil {
 		r.said = true
-		at.Op, at.Place, at.Name = get(info.Metadata, "op"), get(info.Metadata, "place"), get(info.Metadata, "name")
+		at.Op, at.Location, at.Name = get(info.Metadata, "op"), get(info.Metadata, "place"), get(info.Metadata, "name")
 	}
 	if at.Err != nil || at.Op != "" {
 		r.cause = at

@@ -79,7 +79,7 @@ func (s *service) find(id string) (*datamovev1.Task, error) {
 			return proto.CloneOf(t), nil
 		}
 	}
-	return nil, &mover.Error{Op: "find", Place: "task", Name: id, Err: mover.ErrNotExist}
+	return nil, &mover.Error{Op: "find", Location: "task", Name: id, Err: mover.ErrNotExist}
 }
 
 // ListTasks has two tasks on a page, and starts at the page token.

@@ -58,7 +58,7 @@ func (c *Client) follow(ctx context.Context, id string, heard func(*datamovev1.T
 		}
 	}
 	if err == io.EOF {
-		err = &mover.Error{Op: "watch", Place: id, Err: fmt.Errorf("%w: the service stopped telling", mover.ErrTransient)}
+		err = &mover.Error{Op: "watch", Location: id, Err: fmt.Errorf("%w: the service stopped telling", mover.ErrTransient)}
 	}
 	return err
 }

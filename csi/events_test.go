@@ -103,9 +103,9 @@ type slow struct {
 	calls int // until it goes on
 }
 
-func (s *slow) Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error) {
+func (s *slow) Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Staged, error) {
 	if s.calls--; s.calls >= 0 {
-		return datasetclient.Place{}, &datasetclient.Underway{Task: "t1", Since: time.Now(), How: "half of it is there"}
+		return datasetclient.Staged{}, &datasetclient.Underway{Task: "t1", Since: time.Now(), How: "half of it is there"}
 	}
 	return s.Staging.Stage(ctx, source, holder)
 }

@@ -82,7 +82,7 @@ func (r *room) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
 
 // moody is a file system of the configuration, of which vision may have dir.
 func (r *kubelet) moody(root string) (publication func(pod string) *csi.NodePublishVolumeRequest) {
-	r.driver.Files.Crew.Here = nil // what hangs in it has to be a process
+	r.driver.Files.Pool.Here = nil // what hangs in it has to be a process
 	r.driver.Config.FileSystems["moody"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: root}
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Directories: []volume.Directory{{FileSystem: "moody", Path: "dir"}}})
 	return func(pod string) *csi.NodePublishVolumeRequest {

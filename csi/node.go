@@ -247,7 +247,7 @@ func (d *Driver) staged(ctx context.Context, p publication, a fsclient.Attachmen
 
 // await waits for a dataset as long as the driver has patience: between two calls the kubelet waits longer and longer, up to two minutes,
 // and so would its pod, for what is there already.
-func (d *Driver) await(ctx context.Context, p publication) (datasetclient.Place, error) {
+func (d *Driver) await(ctx context.Context, p publication) (datasetclient.Staged, error) {
 	limit := time.Now().Add(d.Patience)
 	for first := true; ; first = false {
 		s, err := d.Staging.Stage(ctx, p.source(), holder(p.id, p.target))

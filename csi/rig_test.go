@@ -85,7 +85,7 @@ grants:
 		crew.Here = nil
 	}
 	t.Cleanup(crew.Close)
-	d := New(Options{Config: config, Files: &fsclient.Files{Crew: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	d := New(Options{Config: config, Files: &fsclient.Files{Pool: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	r := &kubelet{T: t, driver: d, root: root, pods: t.TempDir()}
 	conn, socket := serve(t, d)
 	r.socket = socket

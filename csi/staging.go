@@ -16,7 +16,7 @@ import (
 type Staging interface {
 	// Stage asks for what a source holds, for a holder, which keeps it until Drop. While it is on its way the
 	// error is a *datasetclient.Underway; a call that comes again asks for the same.
-	Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error)
+	Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Staged, error)
 	// Newest is the digest of the newest version of a dataset.
 	Newest(ctx context.Context, dataset string) (digest string, err error)
 	// Version is the digest of a dataset that holders which begin with a prefix have on any node; "" is none.
@@ -43,8 +43,8 @@ type Staging interface {
 func lane(root string) string { return "tier:" + root }
 
 // Noting keeps a replica on this node from being removed until a time, as *datasetclient.Away needs it.
-func Noting(f *fsclient.Files) func(ctx context.Context, at datasetclient.Place, until time.Time) error {
-	return func(ctx context.Context, at datasetclient.Place, until time.Time) error {
+func Noting(f *fsclient.Files) func(ctx context.Context, at datasetclient.Staged, until time.Time) error {
+	return func(ctx context.Context, at datasetclient.Staged, until time.Time) error {
 		return f.Note(ctx, lane(at.Root), at.Root, at.Path, until)
 	}
 }

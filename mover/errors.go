@@ -185,20 +185,20 @@ func (h *HeldError) Unwrap() error { return ErrHeld }
 
 // Error says what failed, where, and why.
 type Error struct {
-	Op    string        // "open", "publish"
-	Place string        // as the place prints itself
-	Name  string        // of the entry; "" is the root
-	Err   error         // wraps one of the kinds where there is one
-	After time.Duration // of ErrTransient: not before this time, where the place said so
+	Op       string        // "open", "publish"
+	Location string        // as the backend prints itself
+	Name     string        // of the entry; "" is the root
+	Err      error         // wraps one of the kinds where there is one
+	After    time.Duration // of ErrTransient: not before this time, where the backend said so
 }
 
 // Error prints odd names quoted, so that a hostile one can not forge a line.
 func (e *Error) Error() string {
-	where := e.Place
+	where := e.Location
 	if e.Name != "" {
-		where = Join(e.Place, e.Name)
-		if e.Place != "" && e.Place[len(e.Place)-1] == '/' {
-			where = e.Place + e.Name
+		where = Join(e.Location, e.Name)
+		if e.Location != "" && e.Location[len(e.Location)-1] == '/' {
+			where = e.Location + e.Name
 		}
 	}
 	return fmt.Sprintf("%s %s: %v", e.Op, Printable(where), e.Err)

@@ -12,7 +12,7 @@ import (
 func TestMarks(t *testing.T) {
 	for mark, put := range map[error]func(error) error{mover.ErrUnlike: mover.Unlike, mover.ErrUnconfirmed: mover.Unconfirmed, mover.ErrQuota: mover.OverQuota, mover.ErrLasting: mover.Lasting, mover.ErrNoSuchName: mover.NoSuchName} {
 		for _, kind := range mover.Kinds() {
-			plain := &mover.Error{Op: "read", Place: "/a", Name: "f", Err: kind}
+			plain := &mover.Error{Op: "read", Location: "/a", Name: "f", Err: kind}
 			marked := fmt.Errorf("1 item failed: %w", errors.Join(put(plain)))
 			if errors.Is(plain, mark) || !errors.Is(marked, mark) || !errors.Is(marked, kind) {
 				t.Errorf("%v, %v: the mark is lost, or the kind", mark, kind)

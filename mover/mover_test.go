@@ -139,12 +139,12 @@ func TestErrorPrints(t *testing.T) {
 		err  mover.Error
 		want string
 	}{
-		{mover.Error{Op: "open", Place: "s3://cold/vision", Name: "part-0007", Err: fs.ErrNotExist}, "open s3://cold/vision/part-0007: file does not exist"},
-		{mover.Error{Op: "stat", Place: "/", Name: "etc", Err: fs.ErrNotExist}, "stat /etc: file does not exist"},
-		{mover.Error{Op: "lock", Place: "/target", Err: mover.ErrHeld}, "lock /target: held by another run"},
+		{mover.Error{Op: "open", Location: "s3://cold/vision", Name: "part-0007", Err: fs.ErrNotExist}, "open s3://cold/vision/part-0007: file does not exist"},
+		{mover.Error{Op: "stat", Location: "/", Name: "etc", Err: fs.ErrNotExist}, "stat /etc: file does not exist"},
+		{mover.Error{Op: "lock", Location: "/target", Err: mover.ErrHeld}, "lock /target: held by another run"},
 		{mover.Error{Op: "read", Name: "a", Err: mover.ErrCorrupt}, "read a: checksum mismatch"},
-		{mover.Error{Op: "open", Place: "/d", Name: "a\nok: b\x1b[2J", Err: fs.ErrNotExist}, `open "/d/a\nok: b\x1b[2J": file does not exist`},
-		{mover.Error{Op: "open", Place: "/d", Name: "\xff", Err: fs.ErrNotExist}, `open "/d/\xff": file does not exist`},
+		{mover.Error{Op: "open", Location: "/d", Name: "a\nok: b\x1b[2J", Err: fs.ErrNotExist}, `open "/d/a\nok: b\x1b[2J": file does not exist`},
+		{mover.Error{Op: "open", Location: "/d", Name: "\xff", Err: fs.ErrNotExist}, `open "/d/\xff": file does not exist`},
 	} {
 		if got := row.err.Error(); got != row.want {
 			t.Errorf("%+v prints %q, want %q", row.err, got, row.want)

@@ -17,7 +17,7 @@ import (
 // Files asks hands: of each file system one for what is short, one for what takes longer the more volumes there are, one
 // that mounts it, and one for what is taken away there.
 type Files struct {
-	Crew  *fsworker.Pool
+	Pool  *fsworker.Pool
 	Limit time.Duration // of a call; 0 means 20 s
 	Busy  time.Duration // how long processes can go on in a mount, before it is taken away under them; 0 means 5 s
 }
@@ -37,7 +37,7 @@ const longLimits = 10
 func (f *Files) call(ctx context.Context, lane, method string, args, reply any) error {
 	ctx, cancel := f.within(ctx, 1)
 	defer cancel()
-	return f.Crew.Call(ctx, lane, method, args, reply)
+	return f.Pool.Call(ctx, lane, method, args, reply)
 }
 
 // scan makes one that looks at every volume. It has the time for many; that the file system answers at all is seen before, within
@@ -52,7 +52,7 @@ func (f *Files) scan(ctx context.Context, s volumestore.Spec, method string, arg
 func (f *Files) long(ctx context.Context, lane, method string, args, reply any) error {
 	ctx, cancel := f.within(ctx, longLimits)
 	defer cancel()
-	return f.Crew.Call(ctx, lane, method, args, reply)
+	return f.Pool.Call(ctx, lane, method, args, reply)
 }
 
 // within is the time of some limits.
@@ -63,7 +63,7 @@ func (f *Files) within(ctx context.Context, limits time.Duration) (context.Conte
 // Hanging says how many processes hang in each file system.
 func (f *Files) Hanging() map[string]int {
 	all := map[string]int{}
-	for lane, n := range f.Crew.Hanging() {
+	for lane, n := range f.Pool.Hanging() {
 		for _, work := range []string{mounting, unmounting, scanning} {
 			lane = strings.TrimSuffix(lane, work)
 		}
@@ -246,9 +246,9 @@ func (f *Files) detach(ctx context.Context, lane string, d detachment) error {
 	ctx, cancel := f.within(ctx, 1)
 	defer cancel()
 	if d.Phase == mount.Detach {
-		return f.Crew.Alone(ctx, lane, "detach", d, nil)
+		return f.Pool.Alone(ctx, lane, "detach", d, nil)
 	}
-	return f.Crew.Call(ctx, lane, "detach", d, nil)
+	return f.Pool.Call(ctx, lane, "detach", d, nil)
 }
 
 // Note keeps what is at a path of a tier from being removed until a time; the zero time ends that.

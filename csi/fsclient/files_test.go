@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 //
 //safety:8 with csi TestWhoCounts
 func TestScan(t *testing.T) {
-	f := &Files{Crew: &fsworker.Pool{}, Limit: limit}
-	t.Cleanup(f.Crew.Close)
+	f := &Files{Pool: &fsworker.Pool{}, Limit: limit}
+	t.Cleanup(f.Pool.Close)
 	s := volumestore.Spec{Name: "lab"}
 	beside := make(chan error, 1)
 	go func() {

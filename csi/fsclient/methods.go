@@ -309,7 +309,7 @@ func stageVolume(ctx context.Context, q staging) (struct{}, error) {
 func mountOf(f *volumestore.Found, target string) (int, error) {
 	fd, err := unix.Open(target, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, &mover.Error{Op: "open", Place: target, Err: err}
+		return -1, &mover.Error{Op: "open", Location: target, Err: err}
 	}
 	if err := f.Is(fd); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
@@ -341,7 +341,7 @@ func note(_ context.Context, q noting) (struct{}, error) {
 func usage(_ context.Context, path string) (volumestore.Stats, error) {
 	var st unix.Statfs_t
 	if err := reached(unix.Statfs(path, &st)); err != nil {
-		return volumestore.Stats{}, &mover.Error{Op: "look at", Place: path, Err: err}
+		return volumestore.Stats{}, &mover.Error{Op: "look at", Location: path, Err: err}
 	}
 	size := uint64(st.Bsize)
 	s := volumestore.Stats{TotalBytes: lustre.Times(st.Blocks, size), LeftBytes: lustre.Times(st.Bavail, size), TotalFiles: lustre.Times(st.Files, 1), LeftFiles: lustre.Times(st.Ffree, 1)}

@@ -33,7 +33,7 @@ var methods = map[string]Method{
 	"double": Typed(func(_ context.Context, n int) (int, error) { return 2 * n, nil }),
 	"pid":    Typed(func(context.Context, struct{}) (int, error) { return os.Getpid(), nil }),
 	"fail": Typed(func(_ context.Context, kind string) (int, error) {
-		return 0, &mover.Error{Op: "try", Place: "here", Err: cmpKind(kind)}
+		return 0, &mover.Error{Op: "try", Location: "here", Err: cmpKind(kind)}
 	}),
 	"panic": Typed(func(context.Context, struct{}) (int, error) { panic("at the disco") }),
 	"hang": Typed(func(_ context.Context, socket string) (int, error) {

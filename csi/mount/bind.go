@@ -51,7 +51,7 @@ func Bind(dir int, target string, f Flags) error {
 		if err == nil {
 			return nil
 		}
-		return &mover.Error{Op: "mount", Place: target, Err: err}
+		return &mover.Error{Op: "mount", Location: target, Err: err}
 	}
 	m, mounted, err := find(target)
 	if err == nil && mounted {
@@ -192,7 +192,7 @@ func Dead(err error) bool {
 // RemoveTarget removes the directory that was mounted at. One that is not there is removed.
 func RemoveTarget(target string) error {
 	if err := unix.Rmdir(target); err != nil && err != unix.ENOENT {
-		return &mover.Error{Op: "remove", Place: target, Err: os.NewSyscallError("rmdir", err)}
+		return &mover.Error{Op: "remove", Location: target, Err: os.NewSyscallError("rmdir", err)}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func FileSystem(ctx context.Context, s Spec, target string) error {
 		if err == nil {
 			return nil
 		}
-		return &mover.Error{Op: "mount " + mover.Printable(s.Source) + " at", Place: target, Err: err}
+		return &mover.Error{Op: "mount " + mover.Printable(s.Source) + " at", Location: target, Err: err}
 	}
 	target, err := straight(target)
 	if err != nil {

@@ -59,7 +59,7 @@ func At(path string) (m Mount, mounted bool, err error) {
 // Of returns the mounts that show an open directory, beside the one by which it was opened.
 func Of(dir int) ([]Mount, error) {
 	fail := func(err error) ([]Mount, error) {
-		return nil, &mover.Error{Op: "look for mounts of", Place: procPath(dir), Err: err}
+		return nil, &mover.Error{Op: "look for mounts of", Location: procPath(dir), Err: err}
 	}
 	path, err := os.Readlink(procPath(dir))
 	if err != nil {

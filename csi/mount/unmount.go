@@ -33,16 +33,16 @@ func Unmount(target string, p Phase) error {
 	for range stacked {
 		m, mounted, err := find(target)
 		if err != nil {
-			return &mover.Error{Op: "unmount", Place: target, Err: err}
+			return &mover.Error{Op: "unmount", Location: target, Err: err}
 		}
 		if !mounted {
 			return nil
 		}
 		if err := unmountOne(m, p); err != nil {
-			return &mover.Error{Op: "unmount (" + p.String() + ")", Place: target, Err: err}
+			return &mover.Error{Op: "unmount (" + p.String() + ")", Location: target, Err: err}
 		}
 	}
-	return &mover.Error{Op: "unmount", Place: target, Err: fmt.Errorf("%w: more than %d mounts lie over one another", mover.ErrConflict, stacked)}
+	return &mover.Error{Op: "unmount", Location: target, Err: fmt.Errorf("%w: more than %d mounts lie over one another", mover.ErrConflict, stacked)}
 }
 
 func unmountOne(m Mount, p Phase) error {

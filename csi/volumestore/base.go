@@ -125,7 +125,7 @@ func (s *Spec) meant(h *detect.Handle) error {
 	}
 	var st unix.Statx_t
 	if err := unix.Statx(h.FD(), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
-		return &mover.Error{Op: "look at", Place: s.Root, Err: err}
+		return &mover.Error{Op: "look at", Location: s.Root, Err: err}
 	}
 	mounted := st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 // before Linux 5.8 it is not told
 	const ofSubvolume = 256                                                                                        // the inode of the root of each subvolume
@@ -177,7 +177,7 @@ func (b *Base) introduce(ctx context.Context) error {
 	case err != nil:
 		return err
 	case a.Schema != aboutSchema || len(a.Identity) != 32:
-		return &mover.Error{Op: "read", Place: b.top.name(), Name: aboutFile, Err: fmt.Errorf("%w: this driver does not know schema %s", mover.ErrUnsupported, mover.Printable(a.Schema))}
+		return &mover.Error{Op: "read", Location: b.top.name(), Name: aboutFile, Err: fmt.Errorf("%w: this driver does not know schema %s", mover.ErrUnsupported, mover.Printable(a.Schema))}
 	}
 	b.Identity = a.Identity
 	return ctx.Err()

@@ -114,7 +114,7 @@ func (b *Base) List(ctx context.Context, k volume.Kind, bad func(key string, err
 // not to be had this way.
 func (b *Base) Directory(path string) (int, error) {
 	if made := b.spec.Volumes; made != "" && (path == "" || path == made || strings.HasPrefix(path, made+"/") || strings.HasPrefix(made, path+"/")) {
-		return -1, &mover.Error{Op: "open", Place: b.spec.Root, Name: path, Err: fmt.Errorf("%w: the volumes of the driver are there", mover.ErrPermission)}
+		return -1, &mover.Error{Op: "open", Location: b.spec.Root, Name: path, Err: fmt.Errorf("%w: the volumes of the driver are there", mover.ErrPermission)}
 	}
 	return openBeneath(dir(b.handle.FD()), cmp.Or(path, "."), unix.O_PATH|unix.O_DIRECTORY, beneath.NoLinks)
 }

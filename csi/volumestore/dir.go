@@ -32,7 +32,7 @@ func openBeneath(at dir, path string, flags int, over beneath.Rule) (int, error)
 	case unix.ELOOP, unix.EXDEV:
 		err = fmt.Errorf("%w: a link, a mount or .. is on the way", mover.ErrPermission)
 	}
-	return -1, &mover.Error{Op: "open", Place: at.name(), Name: path, Err: err}
+	return -1, &mover.Error{Op: "open", Location: at.name(), Name: path, Err: err}
 }
 
 // sub opens a directory in d.
@@ -44,7 +44,7 @@ func (d dir) sub(name string) (dir, error) {
 // make makes a directory in d, if it is not there, and opens it.
 func (d dir) make(name string, mode uint32) (dir, error) {
 	if err := unix.Mkdirat(int(d), name, mode); err != nil && err != unix.EEXIST {
-		return -1, &mover.Error{Op: "make", Place: d.name(), Name: name, Err: full(err)}
+		return -1, &mover.Error{Op: "make", Location: d.name(), Name: name, Err: full(err)}
 	}
 	return d.sub(name)
 }
@@ -60,7 +60,7 @@ func (d dir) has(name string) (bool, error) {
 	case unix.ENOENT:
 		return false, nil
 	default:
-		return false, &mover.Error{Op: "look at", Place: d.name(), Name: name, Err: err}
+		return false, &mover.Error{Op: "look at", Location: d.name(), Name: name, Err: err}
 	}
 }
 
@@ -80,7 +80,7 @@ func (d dir) move(name string, to dir, newName string) error {
 	err := unix.Renameat2(int(d), name, int(to), newName, unix.RENAME_NOREPLACE)
 	if err == unix.EINVAL { // NFS has no such flag; the names are ours alone
 		if there, lookErr := to.has(newName); lookErr != nil || there {
-			return errors.Join(lookErr, &mover.Error{Op: "move", Place: to.name(), Name: newName, Err: mover.ErrConflict})
+			return errors.Join(lookErr, &mover.Error{Op: "move", Location: to.name(), Name: newName, Err: mover.ErrConflict})
 		}
 		err = unix.Renameat(int(d), name, int(to), newName)
 	}
@@ -91,7 +91,7 @@ func (d dir) move(name string, to dir, newName string) error {
 		err = fmt.Errorf("%w: it is there", mover.ErrConflict)
 	}
 	if err != nil {
-		return &mover.Error{Op: "move", Place: to.name(), Name: newName, Err: full(err)}
+		return &mover.Error{Op: "move", Location: to.name(), Name: newName, Err: full(err)}
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (d dir) move(name string, to dir, newName string) error {
 // sync puts the entries of d on stable storage.
 func (d dir) sync() error {
 	if err := unix.Fsync(int(d)); err != nil && err != unix.EINVAL { // some network file systems have none for directories
-		return &mover.Error{Op: "sync", Place: d.name(), Err: full(err)}
+		return &mover.Error{Op: "sync", Location: d.name(), Err: full(err)}
 	}
 	return nil
 }
@@ -113,7 +113,9 @@ func (d dir) touch() error {
 // write puts a value into a file of d, whole or not at all. With replace false a file that is
 // there stays: then it is mover.ErrConflict.
 func (d dir) write(name string, value any, replace bool) error {
-	fail := func(err error) error { return &mover.Error{Op: "write", Place: d.name(), Name: name, Err: full(err)} }
+	fail := func(err error) error {
+		return &mover.Error{Op: "write", Location: d.name(), Name: name, Err: full(err)}
+	}
 	b, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return fail(err)
@@ -141,7 +143,7 @@ func (d dir) read(name string, value any) error {
 		err = json.Unmarshal(b, value)
 	}
 	if err != nil {
-		return &mover.Error{Op: "read", Place: d.name(), Name: name, Err: err}
+		return &mover.Error{Op: "read", Location: d.name(), Name: name, Err: err}
 	}
 	return nil
 }
@@ -159,7 +161,7 @@ func failed(op string, d dir, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &mover.Error{Op: op, Place: d.name(), Name: name, Err: full(err)}
+	return &mover.Error{Op: op, Location: d.name(), Name: name, Err: full(err)}
 }
 
 // full gives the errors of a full file system their kind.

@@ -114,7 +114,7 @@ func (r *Record) marks(data dir) error {
 	case err == unix.ENODATA:
 		return not("it has no mark")
 	case err != nil:
-		return &mover.Error{Op: "read the mark of", Place: data.name(), Err: err}
+		return &mover.Error{Op: "read the mark of", Location: data.name(), Err: err}
 	case string(b[:n]) != r.Mark:
 		return not("it has the mark of another one")
 	}
@@ -131,7 +131,7 @@ func (r *Record) mark(data dir) error {
 		return nil
 	}
 	if err := unix.Fsetxattr(int(data), markName, []byte(r.Mark), 0); err != nil && err != unix.EOPNOTSUPP {
-		return &mover.Error{Op: "mark", Place: data.name(), Err: full(err)}
+		return &mover.Error{Op: "mark", Location: data.name(), Err: full(err)}
 	}
 	return nil
 }

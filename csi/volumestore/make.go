@@ -231,7 +231,7 @@ func own(data dir, w Wish) error {
 		err = unix.Fchmod(int(data), w.Parameters.Mode)
 	}
 	if err != nil {
-		return &mover.Error{Op: "set owner and mode of", Place: data.name(), Err: err}
+		return &mover.Error{Op: "set owner and mode of", Location: data.name(), Err: err}
 	}
 	return nil
 }

@@ -158,14 +158,14 @@ func (b *Base) reapOne(ctx context.Context, bin dir, name string, now time.Time)
 	// The tombstone goes last: without it, Reap would not know the rest.
 	for _, file := range []string{recordFile, stoneFile} {
 		if err := unix.Unlinkat(int(at), file, 0); err != nil && err != unix.ENOENT {
-			return false, &mover.Error{Op: "remove", Place: at.name(), Name: file, Err: err}
+			return false, &mover.Error{Op: "remove", Location: at.name(), Name: file, Err: err}
 		}
 	}
 	if err := trash.Clear(ctx, int(at), trash.Rate{}); err != nil { // drafts of killed ones
 		return false, err
 	}
 	if err := unix.Unlinkat(int(bin), name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
-		return false, &mover.Error{Op: "remove", Place: bin.name(), Name: name, Err: err}
+		return false, &mover.Error{Op: "remove", Location: bin.name(), Name: name, Err: err}
 	}
 	return true, nil
 }
@@ -193,7 +193,7 @@ func (b *Base) destroy(ctx context.Context, at dir, r *Record) error {
 		return b.unmake(ctx, maker, at, r)
 	}
 	if err := unix.Unlinkat(int(at), dataDir, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
-		return &mover.Error{Op: "remove", Place: at.name(), Name: dataDir, Err: err}
+		return &mover.Error{Op: "remove", Location: at.name(), Name: dataDir, Err: err}
 	}
 	if b.handle.System.Quota != nil && r.Project != nil {
 		if err := b.handle.System.Quota.SetQuota(ctx, int(at), *r.Project, lustre.Limits{}); err != nil {

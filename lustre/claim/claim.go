@@ -132,7 +132,7 @@ func (b Book) GiveBack(mark string, p *lustre.Project) error {
 func (b Book) Each(do func(id uint32) error) error {
 	fd, err := unix.Openat(b.Dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &mover.Error{Op: "open", Place: b.name(), Err: err}
+		return &mover.Error{Op: "open", Location: b.name(), Err: err}
 	}
 	d := os.NewFile(uintptr(fd), b.name())
 	defer d.Close()
@@ -191,13 +191,13 @@ func (b Book) failed(op string, id uint32, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &mover.Error{Op: op, Place: b.name(), Name: entry(id), Err: err}
+	return &mover.Error{Op: op, Location: b.name(), Name: entry(id), Err: err}
 }
 
 // sync puts claims on stable storage.
 func (b Book) sync() error {
 	if err := unix.Fsync(b.Dir); err != nil && err != unix.EINVAL { // some network file systems have none for directories
-		return &mover.Error{Op: "sync", Place: b.name(), Err: err}
+		return &mover.Error{Op: "sync", Location: b.name(), Err: err}
 	}
 	return nil
 }

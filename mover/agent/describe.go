@@ -68,7 +68,7 @@ func (p *process) describe(ctx context.Context) error {
 	select {
 	case r := <-d.describer.ended:
 		if r.GetError() != "" {
-			return &mover.Error{Op: "describe", Place: p.job.GetSpec().GetTarget(), Err: saidError{r.GetError(), mover.KindNamed(r.GetErrorKind())}}
+			return &mover.Error{Op: "describe", Location: p.job.GetSpec().GetTarget(), Err: saidError{r.GetError(), mover.KindNamed(r.GetErrorKind())}}
 		}
 	default:
 		if errors.Is(buried, mover.ErrTransient) { // as if the worker itself had been killed: the task is put back

@@ -134,7 +134,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbo
 	case l.InTier():
 		tier, ok := a.conf().Tiers[l.Tier]
 		if !ok {
-			return a.unready(remedy.Tier, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: the configuration of this node has no such tier", mover.ErrNotExist)})
+			return a.unready(remedy.Tier, &mover.Error{Op: "open", Location: l.String(), Err: fmt.Errorf("%w: the configuration of this node has no such tier", mover.ErrNotExist)})
 		}
 		access, err := a.access(l.Tier, tier, p.job.GetSpec().GetProject())
 		if err != nil {
@@ -151,7 +151,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbo
 			roots.Read = append(roots.Read, access.GetCa())
 		}
 	case l.IsDataset():
-		return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: a dataset has to be resolved to a replica", mover.ErrUsage)}
+		return &mover.Error{Op: "open", Location: l.String(), Err: fmt.Errorf("%w: a dataset has to be resolved to a replica", mover.ErrUsage)}
 	}
 	if endpoint != "" {
 		p.charges = append(p.charges, fairshare.Charge{Endpoint: endpoint, Write: write})
@@ -197,7 +197,7 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 	// Under another UID the process has neither our environment nor our files: both say where AWS is and what a profile is.
 	resolved, err := s3api.Options{Endpoint: s.Endpoint, Region: s.Region, Credentials: out.Credentials, CABundle: s.CA}.Resolved(context.Background())
 	if err != nil {
-		return nil, a.unready(remedy.KeyFile, &mover.Error{Op: "open", Place: "tier " + name, Err: err})
+		return nil, a.unready(remedy.KeyFile, &mover.Error{Op: "open", Location: "tier " + name, Err: err})
 	}
 	out.Endpoint, out.Region, out.Ca, out.Keys = resolved.Endpoint, resolved.Region, resolved.CABundle, resolved.KeyText
 	return out, a.unready(remedy.KeyFile, secret(out))
@@ -226,7 +226,7 @@ func secret(t *agentv1.TierAccess) error {
 	case named:
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return &mover.Error{Op: "read the credentials of tier", Place: t.GetName(), Err: err}
+			return &mover.Error{Op: "read the credentials of tier", Location: t.GetName(), Err: err}
 		}
 		t.Keys = string(text)
 	case t.GetCredentials() == "env":

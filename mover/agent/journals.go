@@ -142,7 +142,7 @@ func (a *Agent) lookAtRoom() {
 func (a *Agent) mayWrite(owner *pb.Account, dir string) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
-		return a.unready(remedy.Journals, &mover.Error{Op: "measure", Place: dir, Err: err})
+		return a.unready(remedy.Journals, &mover.Error{Op: "measure", Location: dir, Err: err})
 	}
 	limit := a.conf().Quotas.OfJournals(owner.GetName(), owner.GetUid(), int64(disk.Blocks)*disk.Bsize)
 	if limit == 0 {
@@ -150,7 +150,7 @@ func (a *Agent) mayWrite(owner *pb.Account, dir string) error {
 	}
 	used, err := measure(dir, limit)
 	if err != nil {
-		return a.unready(remedy.Journals, &mover.Error{Op: "measure", Place: dir, Err: err})
+		return a.unready(remedy.Journals, &mover.Error{Op: "measure", Location: dir, Err: err})
 	}
 	a.journals.note(owner, used, limit)
 	return quota.Over(owner.GetName(), quota.Journals, dir, used, quota.Limits{quota.Journals: limit})

@@ -34,7 +34,7 @@ func (a *Agent) unready(cause string, err error) error {
 	if err == nil || errors.Is(err, errLeaving) || errors.Is(err, mover.ErrHeld) || errors.As(err, &already) {
 		return err
 	}
-	return &mover.Error{Op: "begin on", Place: "node " + a.o.Name, Err: &unready{err, cause}}
+	return &mover.Error{Op: "begin on", Location: "node " + a.o.Name, Err: &unready{err, cause}}
 }
 
 // startCause is what has to be mended where a worker does not start.

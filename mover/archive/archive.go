@@ -102,7 +102,7 @@ func Open(ctx context.Context, place mover.Backend, o Options) (*Archive, error)
 // Put makes the copy of it.Key, in the place of the one that is there.
 func (v *Archive) Put(ctx context.Context, it Item) error {
 	if err := v.put(ctx, &it); err != nil {
-		return &mover.Error{Op: "archive", Place: v.place.String(), Name: it.Key, Err: err}
+		return &mover.Error{Op: "archive", Location: v.place.String(), Name: it.Key, Err: err}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (v *Archive) put(ctx context.Context, it *Item) error {
 	if there.Kind != 0 {
 		a.Op = plan.Replace
 	}
-	err = v.run(ctx, source, v.place, a, transfer.Options{Level: v.level, ConfirmLease: source.mine, Turn: v.o.Pay.turn(true)})
+	err = v.run(ctx, source, v.place, a, transfer.Options{Level: v.level, ConfirmLease: source.mine, AcquireSlot: v.o.Pay.turn(true)})
 	if source.changed() != nil && !errors.Is(err, mover.ErrChanged) && err != nil {
 		err = fmt.Errorf("%w: %w", mover.ErrChanged, err)
 	}
@@ -143,7 +143,7 @@ func (v *Archive) put(ctx context.Context, it *Item) error {
 // Get fills it.File with the copy of it.Key, and brings it to stable storage.
 func (v *Archive) Get(ctx context.Context, it Item) error {
 	if err := v.get(ctx, &it); err != nil {
-		return &mover.Error{Op: "restore", Place: v.place.String(), Name: it.Key, Err: err}
+		return &mover.Error{Op: "restore", Location: v.place.String(), Name: it.Key, Err: err}
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (v *Archive) get(ctx context.Context, it *Item) error {
 	}
 	target := &upload{item: it, buffers: v.o.Buffers, jobs: v.o.Jobs}
 	a := plan.Action{Op: plan.Create, Source: e, Why: plan.WhyFull}
-	return v.run(ctx, &checked{Backend: v.place.Backend}, target, a, transfer.Options{Level: mover.Written, Turn: v.o.Pay.turn(false)})
+	return v.run(ctx, &checked{Backend: v.place.Backend}, target, a, transfer.Options{Level: mover.Written, AcquireSlot: v.o.Pay.turn(false)})
 }
 
 // run moves one entry. An error of it is the error of the run.
@@ -180,7 +180,7 @@ func (v *Archive) run(ctx context.Context, source mover.Source, target mover.Bac
 func (v *Archive) Delete(ctx context.Context, key string) error {
 	err := v.remove(ctx, key)
 	if err != nil {
-		err = &mover.Error{Op: "remove", Place: v.place.String(), Name: key, Err: err}
+		err = &mover.Error{Op: "remove", Location: v.place.String(), Name: key, Err: err}
 	}
 	return err
 }

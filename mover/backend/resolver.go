@@ -108,7 +108,7 @@ func (s Resolver) beneath(l location.Location) (root string, err error) {
 		}
 	}
 	if root == "" {
-		return "", &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: it is in no tier", mover.ErrRefused)}
+		return "", &mover.Error{Op: "open", Location: l.String(), Err: fmt.Errorf("%w: it is in no tier", mover.ErrRefused)}
 	}
 	return root, nil
 }
@@ -169,7 +169,7 @@ func Mounted(t config.Tier) error {
 	default:
 		return nil
 	}
-	return mover.Lasting(&mover.Error{Op: "look at", Place: t.Path, Err: err})
+	return mover.Lasting(&mover.Error{Op: "look at", Location: t.Path, Err: err})
 }
 
 // RemoveEmpty removes the folder of a location that Resolve gave, if nothing is in it.
@@ -210,13 +210,13 @@ func (s Resolver) Bucket(l location.Location) (s3.Options, error) {
 	o := s3.Options{Bucket: l.Bucket, Prefix: l.Prefix}
 	if l.Tier == "" {
 		if s.Closed {
-			return o, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: the service has credentials for tiers only; name the bucket by its tier", mover.ErrPermission)}
+			return o, &mover.Error{Op: "open", Location: l.String(), Err: fmt.Errorf("%w: the service has credentials for tiers only; name the bucket by its tier", mover.ErrPermission)}
 		}
 		return o, nil
 	}
 	tier, ok := s.Tiers[l.Tier]
 	if !ok || tier.S3 == nil {
-		return o, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: there is no bucket tier %q", mover.ErrNotExist, l.Tier)}
+		return o, &mover.Error{Op: "open", Location: l.String(), Err: fmt.Errorf("%w: there is no bucket tier %q", mover.ErrNotExist, l.Tier)}
 	}
 	t := tier.S3
 	o.Tier = l.Tier
@@ -255,7 +255,7 @@ func present(ctx context.Context, p *s3.Backend, l location.Location) error {
 	}
 	root, err := p.Stat(ctx, "")
 	if err == nil && root.Known == 0 { // a folder that was copied here has a marker with facts
-		err = &mover.Error{Op: "open", Place: p.String(), Err: fmt.Errorf("there is nothing below this prefix: %w", mover.ErrNotExist)}
+		err = &mover.Error{Op: "open", Location: p.String(), Err: fmt.Errorf("there is nothing below this prefix: %w", mover.ErrNotExist)}
 	}
 	return err
 }

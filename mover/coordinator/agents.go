@@ -154,7 +154,7 @@ func (s *agentServer) drain(ctx context.Context, name string, on bool) (*pb.Agen
 	if on {
 		op = "drain"
 	}
-	unknown := &mover.Error{Op: op, Place: "agent " + mover.Printable(name), Err: errNoAgent}
+	unknown := &mover.Error{Op: op, Location: "agent " + mover.Printable(name), Err: errNoAgent}
 	if errors.Is(err, mover.ErrNotExist) || strings.ContainsRune(name, 0) {
 		err = unknown
 	}

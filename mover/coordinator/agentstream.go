@@ -70,7 +70,7 @@ func (s *agentServer) receive(ctx context.Context, name string, orders chan *age
 		n := s.c.scheduler.agents[name]
 		if n == nil || n.orders != orders {
 			s.c.scheduler.mu.Unlock()
-			return &mover.Error{Op: "attend", Place: "agent " + name, Err: mover.ErrHeld} // another conversation has begun
+			return &mover.Error{Op: "attend", Location: "agent " + name, Err: mover.ErrHeld} // another conversation has begun
 		}
 		freed := s.note(n, st)
 		s.c.scheduler.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *agentServer) tellLost(n *node, ses *agentv1.Session) {
 	case l != nil && ses.GetBatch() != "" && l.batches[ses.GetBatch()] != nil && l.batches[ses.GetBatch()].meta.GetEpoch() == ses.GetEpoch():
 		return
 	}
-	s.c.scheduler.lingers(n, ses)
+	s.c.scheduler.endOrphans(n, ses)
 	s.c.scheduler.send(n.name, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: ses.GetTask(), Batch: ses.GetBatch(), Epoch: ses.GetEpoch(), How: agentv1.How_HOW_LOST}}})
 }
 
@@ -236,7 +236,7 @@ func (s *agentServer) held(ctx context.Context, id string, epoch uint64) (*lead,
 	agent := authz.From(ctx).Agent
 	n := s.c.scheduler.agents[agent]
 	if l == nil || l.epoch != epoch || l.agent != agent || n == nil {
-		return nil, &mover.Error{Op: "lead", Place: "task " + mover.Printable(id), Err: errLost}
+		return nil, &mover.Error{Op: "lead", Location: "task " + mover.Printable(id), Err: errLost}
 	}
 	n.seen = s.now()
 	return l, nil

@@ -104,7 +104,7 @@ func (s *scheduler) works(m *ledgerv1.Batch) (w *ledgerv1.Work, err error) {
 }
 
 func lostBatch(id string) error {
-	return &mover.Error{Op: "do", Place: "batch " + mover.Printable(id), Err: errLost}
+	return &mover.Error{Op: "do", Location: "batch " + mover.Printable(id), Err: errLost}
 }
 
 // storeGiven stores a batch with its work, and forgets those that its lead has heard the end of.

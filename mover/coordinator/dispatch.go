@@ -53,7 +53,7 @@ func (s *scheduler) dispatch(ctx context.Context) {
 	s.giveLeads(ctx)
 	s.giveBatches(ctx)
 	s.steal()
-	s.tellCrews()
+	s.sendHelpers()
 	s.tendSwarms()
 }
 
@@ -357,7 +357,7 @@ func (s *scheduler) writer(t *pb.Task, n placement.Need) (name string, linger bo
 			return taskorder.ToldAs(l.task, t), false
 		}
 	}
-	return "", s.lingering(at, t)
+	return "", s.orphanAt(at, t)
 }
 
 // bars says whether a task that writes to some addresses keeps another one from writing to its own. What another account copies or removes

@@ -188,7 +188,7 @@ func TestDoubtedIsMended(t *testing.T) {
 	if got := first.GetSpec().GetSource(); got != "project:a" {
 		t.Errorf("it is read from %s", got)
 	}
-	wants(t, "its end", d.finish(first.GetId(), 1, &mover.Error{Op: "open", Place: "project:a", Err: mover.ErrNotExist}), nil)
+	wants(t, "its end", d.finish(first.GetId(), 1, &mover.Error{Op: "open", Location: "project:a", Err: mover.ErrNotExist}), nil)
 	d.give()
 	d.done(d.state(d.row("a", digestOf(1), "scratch", "n1").GetTask()), nil, 0) // what was begun goes
 	next := stage("scratch", "n1")

@@ -181,7 +181,7 @@ func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 			s.leaves(l)
 		}
 	}
-	s.linger(l)
+	s.keepOrphans(l)
 	for _, b := range l.batches {
 		s.stopBatch(b)
 	}

@@ -51,7 +51,7 @@ func (s *agentServer) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest)
 }
 
 func forgetting(name string, why error) error {
-	return &mover.Error{Op: "forget", Place: "agent " + mover.Printable(name), Err: why}
+	return &mover.Error{Op: "forget", Location: "agent " + mover.Printable(name), Err: why}
 }
 
 // mayExpel says why an agent can not be forgotten now.

@@ -54,7 +54,7 @@ func mayStop(tx *state.Tx, t *pb.Task, to pb.TaskState, why string) (left bool, 
 	}
 	left, err = waited(tx, t, to)
 	if left && err == nil && to == task.Paused {
-		err = &mover.Error{Op: "pause", Place: "task " + t.GetId(), Err: fmt.Errorf("%w: another account waits for this staging; cancel it to wait no more, or ask an operator to pause it", mover.ErrConflict)}
+		err = &mover.Error{Op: "pause", Location: "task " + t.GetId(), Err: fmt.Errorf("%w: another account waits for this staging; cancel it to wait no more, or ask an operator to pause it", mover.ErrConflict)}
 	}
 	return left, err
 }

@@ -117,9 +117,9 @@ func (s *scheduler) pickHelper(l *lead) (best *node) {
 	})
 }
 
-// tellCrews tells each lead how many batches others would take: the free slots of
+// sendHelpers tells each lead how many batches others would take: the free slots of
 // the agents that reach both ends, divided among the leads, less what waits already.
-func (s *scheduler) tellCrews() {
+func (s *scheduler) sendHelpers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := int32(0)

@@ -19,12 +19,12 @@ func (s *scheduler) exportFrom(l *lead) *agentv1.Lent {
 		return nil
 	}
 	l.ticket = rand.Text()
-	s.tellLent(l)
+	s.sendExport(l)
 	return &agentv1.Lent{Member: s.swarmMember(node, false), Ticket: l.ticket}
 }
 
-// tellLent tells a node what it lends to a lead. mu is held.
-func (s *scheduler) tellLent(l *lead) {
+// sendExport tells a node what it exports to a lead. mu is held.
+func (s *scheduler) sendExport(l *lead) {
 	s.send(l.task.GetSpec().GetSourceNode(), &agentv1.Order{What: &agentv1.Order_Lend{Lend: &agentv1.Lend{Task: l.task.GetId(), Ticket: l.ticket, Location: lentOf(l.task.GetSpec())}}})
 }
 
@@ -32,7 +32,7 @@ func (s *scheduler) tellLent(l *lead) {
 func (s *scheduler) takesBack(l *lead) {
 	if l.task.GetSpec().GetSourceNode() != "" {
 		l.ticket = ""
-		s.tellLent(l)
+		s.sendExport(l)
 	}
 }
 
@@ -40,7 +40,7 @@ func (s *scheduler) takesBack(l *lead) {
 func (s *scheduler) tellLents(agent string) {
 	for _, l := range s.leads {
 		if l.task.GetSpec().GetSourceNode() == agent && l.ticket != "" {
-			s.tellLent(l)
+			s.sendExport(l)
 		}
 	}
 }

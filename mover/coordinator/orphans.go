@@ -33,24 +33,24 @@ type orphanedClaim struct {
 const lingerPause = 20 * time.Millisecond
 
 // orphanedClaim notes what helpers of a lead that is over still have. scheduler.mu is held.
-func (s *scheduler) linger(l *lead) {
+func (s *scheduler) keepOrphans(l *lead) {
 	for id, b := range l.batches {
 		if n := s.agents[b.meta.GetAgent()]; n != nil && b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
-			n.linger(claim{l.task.GetId(), id, b.meta.GetEpoch()}, orphanedClaim{s.target(l), s.now()})
+			n.addOrphan(claim{l.task.GetId(), id, b.meta.GetEpoch()}, orphanedClaim{s.target(l), s.now()})
 		}
 	}
 }
 
-func (n *node) linger(c claim, l orphanedClaim) {
+func (n *node) addOrphan(c claim, l orphanedClaim) {
 	if n.lingers == nil {
 		n.lingers = map[claim]orphanedClaim{}
 	}
 	n.lingers[c] = l
 }
 
-// lingers notes a batch that an agent says it has, of a lead that was over before we began:
+// endOrphans notes a batch that an agent says it has, of a lead that was over before we began:
 // the coordinator of that time has ended. scheduler.mu is held.
-func (s *scheduler) lingers(n *node, ses *agentv1.Session) {
+func (s *scheduler) endOrphans(n *node, ses *agentv1.Session) {
 	if ses.GetBatch() == "" {
 		return
 	}
@@ -70,7 +70,7 @@ func (s *scheduler) lingers(n *node, ses *agentv1.Session) {
 	default:
 		at = placement.Address(t.GetSpec().GetTarget(), "", s.conf()) // a task with helpers is bound to no node
 	}
-	n.linger(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, orphanedClaim{at, s.now()})
+	n.addOrphan(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, orphanedClaim{at, s.now()})
 }
 
 // letGoBut forgets what an agent that has begun anew does not have any more. scheduler.mu is held.
@@ -85,9 +85,9 @@ func (n *node) letGoBut(has []*agentv1.Session) {
 	n.lingers = lingers
 }
 
-// lingering says whether a helper of a lead that is over may still make drafts at an
+// orphanAt says whether a helper of a lead that is over may still make drafts at an
 // address, where a task is to begin. scheduler.mu is held.
-func (s *scheduler) lingering(at string, t *pb.Task) bool {
+func (s *scheduler) orphanAt(at string, t *pb.Task) bool {
 	now := s.now()
 	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // its helpers are unknown: its lead was over before we began
 	for _, n := range s.agents {

@@ -94,8 +94,8 @@ func TestLingersAnywhere(t *testing.T) {
 		defer s.mu.Unlock()
 		n := s.agents[name]
 		n.lingers = nil
-		s.lingers(n, &agentv1.Session{Task: id, Batch: "b", Epoch: 1})
-		return s.lingering("n9:/elsewhere", task)
+		s.endOrphans(n, &agentv1.Session{Task: id, Batch: "b", Epoch: 1})
+		return s.orphanAt("n9:/elsewhere", task)
 	}
 	if holds(task.GetId()) {
 		t.Error("a batch of a task that writes elsewhere holds it up")

@@ -99,7 +99,7 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 		return nil, placement.Need{}, d.Err()
 	}
 	if d := s.rules().May(caller, "task.urgent"); !d.Allowed && asked.GetClass() == pb.TaskClass_TASK_CLASS_RESTORE {
-		return nil, placement.Need{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
+		return nil, placement.Need{}, &mover.Error{Op: "submit", Location: "a task of class restore", Err: d.Err()}
 	}
 	spec.Class = task.ClassOf(spec)
 	if spec.GetProject() == "" {
@@ -166,7 +166,7 @@ func (s *Service) mayUse(caller authz.Caller, spec *pb.TaskSpec) error {
 	}
 	for _, u := range uses {
 		if d := s.rules().MayUse(caller, spec.GetProject(), u.at, u.write); !d.Allowed {
-			return &mover.Error{Op: "use", Place: u.at, Err: d.Err()}
+			return &mover.Error{Op: "use", Location: u.at, Err: d.Err()}
 		}
 	}
 	return nil

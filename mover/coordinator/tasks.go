@@ -35,7 +35,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 }
 
 func gone(id string) error {
-	return &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: mover.Because(mover.ErrNotExist, "there is no such task")}
+	return &mover.Error{Op: "find", Location: "task " + mover.Printable(id), Err: mover.Because(mover.ErrNotExist, "there is no such task")}
 }
 
 // nobody is a name that no owner has: a caller that may act on tasks of this owner may

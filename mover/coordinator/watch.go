@@ -28,7 +28,7 @@ func (w *watchers) add(id string) (chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.n >= watchMost {
-		return nil, &mover.Error{Op: "watch", Place: "task " + id, Err: mover.ErrRefused}
+		return nil, &mover.Error{Op: "watch", Location: "task " + id, Err: mover.ErrRefused}
 	}
 	if w.of == nil {
 		w.of = map[string]map[chan struct{}]bool{}

@@ -24,27 +24,27 @@ func looking(place mover.Backend) mover.Backend {
 	return place
 }
 
-// telling returns a context under which the observer of a run hears of what it waits for.
+// withObserver returns a context under which the observer of a run hears of what it waits for.
 func (t *run) telling(ctx context.Context) context.Context {
 	if t.request.Observer == nil {
 		return ctx
 	}
-	return telling(ctx, t.request.Observer, func() Phase {
+	return withObserver(ctx, t.request.Observer, func() Phase {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return t.phase
 	})
 }
 
-// Telling returns a context under which an observer hears of what calls of this package wait for. A task tells its own.
-func Telling(ctx context.Context, o Observer) context.Context {
-	return telling(ctx, o, func() Phase { return Moving })
+// WithObserver returns a context under which an observer hears of what calls of this package wait for. A task tells its own.
+func WithObserver(ctx context.Context, o Observer) context.Context {
+	return withObserver(ctx, o, func() Phase { return Moving })
 }
 
-// telling tells an observer of waits, and at their end of the phase that is now.
-func telling(ctx context.Context, o Observer, now func() Phase) context.Context {
+// withObserver tells an observer of waits, and at their end of the phase that is now.
+func withObserver(ctx context.Context, o Observer, now func() Phase) context.Context {
 	r, retries := o.(RetryObserver)
-	return retry.Telling(ctx, func(w *retry.Wait) {
+	return retry.WithNotice(ctx, func(w *retry.Wait) {
 		if retries {
 			r.Retries(w)
 		}

@@ -111,7 +111,7 @@ func storeOpener(refusals int, refusal error, o faulty.Options) Opener {
 		mu.Lock()
 		defer mu.Unlock()
 		if refused[l.Bucket]++; refused[l.Bucket] <= refusals {
-			return nil, &mover.Error{Op: "open", Place: l.String(), Err: refusal}
+			return nil, &mover.Error{Op: "open", Location: l.String(), Err: refusal}
 		}
 		s3 := func(t *mover.Capabilities) { t.Store = true }
 		return faulty.New(mem.New(trees[l.Bucket], mem.Options{ObjectStore: true, Adjust: s3}), o), nil

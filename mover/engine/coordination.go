@@ -85,15 +85,15 @@ func Help(r Request, open Opener) (*Helper, error) {
 func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(context.Context) error, yield <-chan struct{}, w *transfer.Work) (*transfer.Reply, error) {
 	r := h.request
 	if r.Observer != nil {
-		ctx = Telling(ctx, r.Observer)
+		ctx = WithObserver(ctx, r.Observer)
 	}
 	p, err := h.pair(ctx, pair)
 	if err != nil {
 		return nil, err
 	}
-	return transfer.NewHand(p.source, p.target, transfer.Options{
+	return transfer.NewHelper(p.source, p.target, transfer.Options{
 		Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Counters: &h.counters,
-		FailFull: r.OnNoSpace == NoSpaceFail, Released: r.Released, SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().AcquireSlot,
+		FailFull: r.OnNoSpace == NoSpaceFail, Released: r.Released, SpoolDir: p.spoolDir, Logger: r.Logger, AcquireSlot: p.lead().AcquireSlot,
 		Observer: helperObserver{h},
 	}).Do(ctx, epoch, mine, yield, w)
 }

@@ -38,7 +38,7 @@ func (p *pair) within(m MaxDelete, entries int64) error {
 }
 
 func (p *pair) refuse(format string, args ...any) error {
-	return &mover.Error{Op: "remove from", Place: p.target.String(), Err: mover.Errorf(mover.ErrRefused, format, args...)}
+	return &mover.Error{Op: "remove from", Location: p.target.String(), Err: mover.Errorf(mover.ErrRefused, format, args...)}
 }
 
 // systemOf says which file system a source is on, by its root.

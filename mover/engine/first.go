@@ -23,7 +23,7 @@ func (t *run) removeFirst(ctx context.Context, p *pair, w *watch) error {
 	}
 	whole := true
 	o := p.transferOptions(t, w)
-	o = transfer.Options{By: o.By, Gate: o.Gate, Observer: w, Counters: o.Counters, SpoolDir: o.SpoolDir, Logger: o.Logger, ConfirmLease: o.ConfirmLease, Turn: o.Turn,
+	o = transfer.Options{By: o.By, Gate: o.Gate, Observer: w, Counters: o.Counters, SpoolDir: o.SpoolDir, Logger: o.Logger, ConfirmLease: o.ConfirmLease, AcquireSlot: o.AcquireSlot,
 		Allow: func(n int64) error {
 			if !whole || p.allow(t.request.MaxDelete, n) != nil {
 				return errNotFirst

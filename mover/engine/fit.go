@@ -43,7 +43,7 @@ func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], b
 }
 
 func (p *pair) full(why string) error {
-	return &mover.Error{Op: "copy to", Place: p.target.String(), Err: fmt.Errorf("%w: %s", mover.ErrFull, why)}
+	return &mover.Error{Op: "copy to", Location: p.target.String(), Err: fmt.Errorf("%w: %s", mover.ErrFull, why)}
 }
 
 // fitting is what a plan takes of a target, in bytes.

@@ -104,7 +104,7 @@ func (w *linkWalk) tree(place mover.Backend, of linked, above []string) bool {
 // link is the entry that a link leads to, or the folder.
 func (w *linkWalk) link(e mover.Entry, path string, above []string) (mover.Entry, linked, error) {
 	fail := func(err error) (mover.Entry, linked, error) {
-		return mover.Entry{Name: e.Name, Kind: mover.File}, linked{}, &mover.Error{Op: "follow the link", Place: w.String(), Name: e.Name, Err: err}
+		return mover.Entry{Name: e.Name, Kind: mover.File}, linked{}, &mover.Error{Op: "follow the link", Location: w.String(), Name: e.Name, Err: err}
 	}
 	to, err := filepath.EvalSymlinks(path)
 	var info os.FileInfo

@@ -54,7 +54,7 @@ func followed(l location.Location) (location.Location, error) {
 		info, err = os.Stat(to)
 	}
 	if err != nil {
-		return l, &mover.Error{Op: "follow the link", Place: l.String(), Err: fmt.Errorf("%w; name the folder around it to copy the link itself", leadsNowhere(l.Path, err))}
+		return l, &mover.Error{Op: "follow the link", Location: l.String(), Err: fmt.Errorf("%w; name the folder around it to copy the link itself", leadsNowhere(l.Path, err))}
 	}
 	if !info.Mode().IsRegular() {
 		return l, nil

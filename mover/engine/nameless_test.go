@@ -43,7 +43,7 @@ func (f *foreign) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover
 			if !o.Behind(e.Name, e.Kind) || o.Skip != nil && o.Skip(key, 0) {
 				continue
 			}
-			if !yield(e, &mover.Error{Op: "walk", Place: "s3://store", Name: key, Err: fmt.Errorf("%w: it names no file", mover.ErrUnsupported)}) {
+			if !yield(e, &mover.Error{Op: "walk", Location: "s3://store", Name: key, Err: fmt.Errorf("%w: it names no file", mover.ErrUnsupported)}) {
 				return
 			}
 		}

@@ -310,7 +310,7 @@ func (p *pair) withMissing(walk iter.Seq2[mover.Entry, error]) iter.Seq2[mover.E
 			if more := count - len(names); more > 0 && i == len(names)-1 {
 				err = fmt.Errorf("%w, nor are %d more names of the list", err, more)
 			}
-			if !yield(mover.Entry{Name: name, Kind: mover.File}, &mover.Error{Op: "find", Place: p.source.String(), Name: name, Err: err}) {
+			if !yield(mover.Entry{Name: name, Kind: mover.File}, &mover.Error{Op: "find", Location: p.source.String(), Name: name, Err: err}) {
 				return
 			}
 		}
@@ -351,10 +351,10 @@ func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	o := transfer.Options{
 		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.keeping(),
 		Observer: w, Counters: &t.counters, FailFull: r.OnNoSpace == NoSpaceFail, Released: r.Released, SpoolDir: p.spoolDir, Logger: r.Logger,
-		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, ConfirmLease: lead.ConfirmLease, Turn: lead.AcquireSlot,
+		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, ConfirmLease: lead.ConfirmLease, AcquireSlot: lead.AcquireSlot,
 	}
 	if lead.Helpers != nil {
-		o.Crew = lead.Helpers(p.index)
+		o.Helpers = lead.Helpers(p.index)
 	}
 	if !p.target.Capabilities().Store { // there late is better, and no directory has times
 		o.Tidy = p.tidy

@@ -33,7 +33,7 @@ func VerifySurvivingCopy(ctx context.Context, l, other location.Location, r Requ
 
 func covered(a *plan.Action, other location.Location) error {
 	no := func(kind error, format string, args ...any) error {
-		return &mover.Error{Op: "look for", Place: other.String(), Name: a.Name(), Err: fmt.Errorf(format+": %w", append(args, kind)...)}
+		return &mover.Error{Op: "look for", Location: other.String(), Name: a.Name(), Err: fmt.Errorf(format+": %w", append(args, kind)...)}
 	}
 	kept := a.Op == plan.Keep || a.Op == plan.Update && a.Kind() == mover.Dir // its times are of no content
 	switch {

@@ -136,7 +136,7 @@ func (p *pair) finding(seq int64, a plan.Action, err error) transfer.Result {
 		what = "can not be compared: " + a.Why
 	}
 	res.Op = a.Op
-	res.Err = &mover.Error{Op: "verify", Place: p.target.String(), Name: res.Entry.Name, Err: &Difference{what, res.Entry.Kind, differs(&a)}}
+	res.Err = &mover.Error{Op: "verify", Location: p.target.String(), Name: res.Entry.Name, Err: &Difference{what, res.Entry.Kind, differs(&a)}}
 	return res
 }
 

@@ -150,9 +150,9 @@ func (b *Ballast) Admits() error {
 		return nil
 	}
 	if err != nil {
-		return &mover.Error{Op: "make room in", Place: filepath.Dir(b.path), Err: err}
+		return &mover.Error{Op: "make room in", Location: filepath.Dir(b.path), Err: err}
 	}
-	return &mover.Error{Op: "take new work", Place: filepath.Dir(b.path), Err: fmt.Errorf("%w: %s free on the disk of the service, which needs %s; make room there: what ends, is cancelled or forgotten goes on",
+	return &mover.Error{Op: "take new work", Location: filepath.Dir(b.path), Err: fmt.Errorf("%w: %s free on the disk of the service, which needs %s; make room there: what ends, is cancelled or forgotten goes on",
 		mover.ErrFull, units.Bytes(free), units.Bytes(b.enough()))}
 }
 
@@ -164,7 +164,7 @@ func (b *Ballast) Room() error {
 	}
 	st, err := b.disk()
 	if err != nil {
-		return &mover.Error{Op: "make room in", Place: filepath.Dir(b.path), Err: err}
+		return &mover.Error{Op: "make room in", Location: filepath.Dir(b.path), Err: err}
 	}
 	size, free := int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
 	switch {
@@ -175,7 +175,7 @@ func (b *Ballast) Room() error {
 	default:
 		err = fmt.Errorf("%w: %s free on the disk of the service, which needs %s to begin, and %s to take new work; remove there what is not of the service", mover.ErrFull, units.Bytes(free), units.Bytes(b.room), units.Bytes(b.enough()))
 	}
-	return &mover.Error{Op: "make room in", Place: filepath.Dir(b.path), Err: err}
+	return &mover.Error{Op: "make room in", Location: filepath.Dir(b.path), Err: err}
 }
 
 // Spares says why what is not of the stores should not be written to a directory: mover.ErrFull where it is on this disk, and that has little room.
@@ -192,10 +192,10 @@ func (b *Ballast) Spares(dir string) error {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return &mover.Error{Op: "look at the disk of", Place: dir, Err: err}
+		return &mover.Error{Op: "look at the disk of", Location: dir, Err: err}
 	}
 	if free, keep := int64(st.Bavail)*st.Bsize, min(spareBytes, int64(st.Blocks)*st.Bsize/10); free < keep {
-		return &mover.Error{Op: "write journals to", Place: dir, Err: fmt.Errorf("%w: %s free on the disk of the ledger, for which %s are kept; make room there, or have journals on another disk (agent.journals in the configuration)",
+		return &mover.Error{Op: "write journals to", Location: dir, Err: fmt.Errorf("%w: %s free on the disk of the ledger, for which %s are kept; make room there, or have journals on another disk (agent.journals in the configuration)",
 			mover.ErrFull, units.Bytes(free), units.Bytes(keep))}
 	}
 	return nil

@@ -100,7 +100,7 @@ func digestAs(r io.Reader, counts func(*mover.Entry) (bool, error)) (digest stri
 // to be here.
 func appendContent(b []byte, e *mover.Entry) ([]byte, error) {
 	if e.Kind == mover.File && !e.Known.Has(mover.FactCRC) {
-		return b, &mover.Error{Op: "identify", Place: "the dataset", Name: e.Name,
+		return b, &mover.Error{Op: "identify", Location: "the dataset", Name: e.Name,
 			Err: fmt.Errorf("its manifest has no checksum of this file; describe the dataset again: %w", mover.ErrUsage)}
 	}
 	e.Known &= mover.FactMode | mover.FactCRC

@@ -78,7 +78,7 @@ func (s *source) begin(body io.ReadCloser, err error, dir string) (*entries, fun
 }
 
 func (s *source) fail(op, name string, err error) error {
-	return &mover.Error{Op: op, Place: s.String(), Name: name, Err: err}
+	return &mover.Error{Op: op, Location: s.String(), Name: name, Err: err}
 }
 
 // Walk implements mover.Source.

@@ -135,7 +135,7 @@ func (s *Swarm) openSource(ctx context.Context, seg Segment) (mover.Content, err
 
 func (s *Swarm) openFor(ctx context.Context, e mover.Entry, seg Segment) (mover.Content, error) {
 	if e.Kind != mover.File || seg.Off+seg.Length > e.Size {
-		return nil, &mover.Error{Op: "read", Place: s.inner.String(), Name: seg.Name, Err: mover.ErrChanged}
+		return nil, &mover.Error{Op: "read", Location: s.inner.String(), Name: seg.Name, Err: mover.ErrChanged}
 	}
 	return s.inner.Open(ctx, e)
 }

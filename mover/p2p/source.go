@@ -158,7 +158,7 @@ func (s *source) ask(ctx context.Context, e mover.Entry) (mover.Entry, error) {
 	now, err := s.Source.Stat(ctx, e.Name)
 	summed := e.Known.Has(mover.FactCRC)
 	if err == nil && (now.Kind != e.Kind || now.Size != e.Size || now.ETag != e.ETag && !summed) {
-		err = &mover.Error{Op: "open", Place: s.String(), Name: e.Name, Err: mover.ErrChanged}
+		err = &mover.Error{Op: "open", Location: s.String(), Name: e.Name, Err: mover.ErrChanged}
 	}
 	if err != nil || !e.Brief {
 		return e, err

@@ -66,7 +66,7 @@ type Case struct {
 func Of(err, kind error) Case {
 	c := Case{Kind: kind}
 	if e := first(err, kind); e != nil {
-		c.Operation, c.Backend = words[e.Op], backendOf(e.Place)
+		c.Operation, c.Backend = words[e.Op], backendOf(e.Location)
 		err = e
 	}
 	var said interface{ Cause() string }

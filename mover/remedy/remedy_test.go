@@ -138,7 +138,7 @@ func TestEachRowCounts(t *testing.T) {
 }
 
 func TestOf(t *testing.T) {
-	at := func(op, place string, err error) error { return &mover.Error{Op: op, Place: place, Err: err} }
+	at := func(op, place string, err error) error { return &mover.Error{Op: op, Location: place, Err: err} }
 	refused := at("publish", "s3://b", coded{mover.ErrPermission, "AccessDenied"})
 	for _, row := range []struct {
 		err, kind error

@@ -17,7 +17,7 @@ func Activated() ([]net.Listener, error) {
 		l, err := net.FileListener(f)
 		_ = f.Close() // the listener has its own
 		if err != nil {
-			return nil, &mover.Error{Op: "take over the socket", Place: f.Name(), Err: fmt.Errorf("%w: %w", mover.ErrUsage, err)}
+			return nil, &mover.Error{Op: "take over the socket", Location: f.Name(), Err: fmt.Errorf("%w: %w", mover.ErrUsage, err)}
 		}
 		if u, is := l.(*net.UnixListener); is {
 			u.SetUnlinkOnClose(false) // it is systemd's

@@ -18,7 +18,7 @@ import (
 func listen(address string) (net.Listener, error) {
 	l, err := open(address)
 	if err != nil {
-		return nil, &mover.Error{Op: "listen on", Place: address, Err: err}
+		return nil, &mover.Error{Op: "listen on", Location: address, Err: err}
 	}
 	return l, nil
 }

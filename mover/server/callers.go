@@ -145,5 +145,5 @@ func (c *callers) forget() {
 
 // later refuses a caller for a while.
 func later(of string, after time.Duration, format string, args ...any) error {
-	return &mover.Error{Op: "limit", Place: of, Err: mover.Errorf(mover.ErrTransient, format, args...), After: max(after, time.Millisecond)}
+	return &mover.Error{Op: "limit", Location: of, Err: mover.Errorf(mover.ErrTransient, format, args...), After: max(after, time.Millisecond)}
 }

@@ -182,7 +182,7 @@ func (s *desk) SubmitTask(ctx context.Context, r *datamovev1.SubmitTaskRequest) 
 // GetTask knows no task but those of others.
 func (s *desk) GetTask(ctx context.Context, r *datamovev1.GetTaskRequest) (*datamovev1.Task, error) {
 	s.saw(ctx)
-	err := &mover.Error{Op: "show", Place: "task " + r.GetId(), Err: fmt.Errorf("%w: it is somebody else's", mover.ErrPermission)}
+	err := &mover.Error{Op: "show", Location: "task " + r.GetId(), Err: fmt.Errorf("%w: it is somebody else's", mover.ErrPermission)}
 	if s.audit != nil {
 		_ = s.audit(ctx, auditlog.Record{Object: r.GetId(), Reason: "owner"})
 	}
@@ -206,7 +206,7 @@ func (s *desk) WatchTask(r *datamovev1.WatchTaskRequest, stream datamovev1.TaskS
 			return stream.Context().Err()
 		}
 	}
-	return &mover.Error{Op: "watch", Place: "task " + r.GetId(), Err: mover.ErrNotExist}
+	return &mover.Error{Op: "watch", Location: "task " + r.GetId(), Err: mover.ErrNotExist}
 }
 
 // PauseTask waits until the call has to end, for "forever".

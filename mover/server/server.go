@@ -209,7 +209,7 @@ func (d *Server) open() error {
 		}
 		l, err := openTCP(address)
 		if err != nil {
-			return &mover.Error{Op: "listen on", Place: address, Err: err}
+			return &mover.Error{Op: "listen on", Location: address, Err: err}
 		}
 		bare.Listener = l
 		d.entrances = append(d.entrances, bare)

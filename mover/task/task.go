@@ -48,7 +48,7 @@ func Ended(s pb.TaskState) bool { return s == Done || s == Failed || s == Cancel
 // Move puts a task into another state.
 func Move(t *pb.Task, to pb.TaskState) error {
 	if !May(t.GetState(), to) {
-		return &mover.Error{Op: steps[to], Place: "task " + t.GetId(), Err: fmt.Errorf("%w: it is %s", mover.ErrConflict, Word(t.GetState()))}
+		return &mover.Error{Op: steps[to], Location: "task " + t.GetId(), Err: fmt.Errorf("%w: it is %s", mover.ErrConflict, Word(t.GetState()))}
 	}
 	t.State = to
 	t.Revision++

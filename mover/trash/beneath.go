@@ -32,7 +32,7 @@ func failed(op string, dir int, name string, err error) error {
 	case unix.ENOTEMPTY, unix.EEXIST, unix.EAGAIN:
 		err = fmt.Errorf("%w: others still write to it", mover.ErrChanged)
 	}
-	return &mover.Error{Op: op, Place: pathOf(dir), Name: name, Err: err}
+	return &mover.Error{Op: op, Location: pathOf(dir), Name: name, Err: err}
 }
 
 func pathOf(fd int) string {

@@ -39,7 +39,7 @@ func TestEvents(t *testing.T) {
 			must.Tell(t, c.Close())
 		})
 		tree := catalog.Tree{Tier: "bucket"}
-		keeper := &changefeed.Keeper{Catalog: c, Tree: tree, Source: place, Feed: &s3events.Feed{Bucket: place, Window: 50 * time.Millisecond}}
+		keeper := &changefeed.Follower{Catalog: c, Tree: tree, Source: place, Feed: &s3events.Feed{Bucket: place, Window: 50 * time.Millisecond}}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- keeper.Run(ctx) }()

@@ -11,8 +11,8 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// Sight is what AWS shows of something that may be ours, and what else is known of it.
-type Sight struct {
+// Observed is what AWS shows of something that may be ours, and what else is known of it.
+type Observed struct {
 	ID    string
 	Kind  string // FileSystemSight or InstanceSight
 	State string // as AWS says
@@ -47,7 +47,7 @@ const DefaultSettle = 15 * time.Minute
 
 // Verdict is what is to happen to what was seen.
 type Verdict struct {
-	Sight Sight
+	Sight Observed
 	Burst Name // "" is not known
 	Take  bool // it may go
 	Ours  bool // our tag and our ledger know it
@@ -56,7 +56,7 @@ type Verdict struct {
 
 // Judge says of everything that was seen whether it may be taken away: what is ours by its tag and by a record that has its ID, without I/O of a client for as long as its burst says, with
 // no lease, no task, and nothing that is not exported, home and verified. In doubt it stays. records are by ID.
-func Judge(all []Sight, records map[string]*Record, now time.Time) []Verdict {
+func Judge(all []Observed, records map[string]*Record, now time.Time) []Verdict {
 	verdicts := make([]Verdict, 0, len(all))
 	for _, s := range all {
 		v := Verdict{Sight: s}
@@ -66,7 +66,7 @@ func Judge(all []Sight, records map[string]*Record, now time.Time) []Verdict {
 	return verdicts
 }
 
-func judge(s *Sight, r *Record, now time.Time) (take, ours bool, name Name, why string) {
+func judge(s *Observed, r *Record, now time.Time) (take, ours bool, name Name, why string) {
 	tag := s.Tags[TagBurst]
 	switch {
 	case tag == "":
@@ -104,7 +104,7 @@ var standing = map[string][]string{
 }
 
 // busy is why something is needed, or may be; "" is that it is idle.
-func busy(s *Sight, b *Burst, now time.Time) string {
+func busy(s *Observed, b *Burst, now time.Time) string {
 	idle := b.Spec.Idles()
 	switch a := s.Activity; {
 	case !slices.Contains(standing[s.Kind], s.State):

@@ -17,12 +17,12 @@ const reaped = "kind: Burst\nmetadata: {name: x}\nspec:\n  team: a\n  job: {kind
 	"  checkpoints: [{path: c, home: /home/c, size: 1GB, every: 1h}]\n  results: [{path: r, home: /home/r}]\n"
 
 // idleOne is a file system that may go, and the record that knows it.
-func idleOne() (Sight, *Record) {
+func idleOne() (Observed, *Record) {
 	r := &Record{ID: "0123456789abcdef", Declaration: reaped, State: Ready, Ready: noon.Add(-20 * time.Hour), FileSystem: &Made{ID: "fs-1"}}
 	for _, path := range []Path{"c", "r"} {
 		r.Come(Homecame{Path: path, At: noon.Add(-6 * time.Hour), Verified: true})
 	}
-	return Sight{ID: "fs-1", Kind: FileSystemSight, State: "AVAILABLE", Tags: map[string]string{TagBurst: r.ID}, Since: noon.Add(-20 * time.Hour),
+	return Observed{ID: "fs-1", Kind: FileSystemSight, State: "AVAILABLE", Tags: map[string]string{TagBurst: r.ID}, Since: noon.Add(-20 * time.Hour),
 		Activity: &Activity{From: noon.Add(-10 * time.Hour), Last: noon.Add(-5 * time.Hour), Written: noon.Add(-7 * time.Hour)}}, r
 }
 
@@ -31,88 +31,88 @@ func TestReap(t *testing.T) {
 	hours := func(n float64) time.Time { return noon.Add(-time.Duration(n * float64(time.Hour))) }
 	for _, test := range []struct {
 		what  string
-		but   func(s *Sight, r *Record)
+		but   func(s *Observed, r *Record)
 		verb  string // go, stay, or alien: stays, and is not ours
 		wants string
 	}{
-		{"all is home, and nobody did anything for five hours", func(*Sight, *Record) {}, "go", "for 5h00m"},
-		{"nothing was seen since it was looked at", func(s *Sight, _ *Record) { s.Activity.Last, s.Activity.Written = time.Time{}, time.Time{} }, "go", "for 10h00m"},
-		{"it failed, and costs", func(s *Sight, _ *Record) { s.State = "FAILED" }, "go", ""},
-		{"its link is wrong", func(s *Sight, _ *Record) { s.State = "MISCONFIGURED" }, "go", ""},
-		{"no job ever ran", func(_ *Sight, r *Record) { r.Ready, r.Home = time.Time{}, nil }, "go", ""},
-		{"a directory that never came home was given up", func(_ *Sight, r *Record) { r.Home = r.Home[1:]; r.Abandon("c") }, "go", ""},
-		{"what did not come was given up", func(_ *Sight, r *Record) {
+		{"all is home, and nobody did anything for five hours", func(*Observed, *Record) {}, "go", "for 5h00m"},
+		{"nothing was seen since it was looked at", func(s *Observed, _ *Record) { s.Activity.Last, s.Activity.Written = time.Time{}, time.Time{} }, "go", "for 10h00m"},
+		{"it failed, and costs", func(s *Observed, _ *Record) { s.State = "FAILED" }, "go", ""},
+		{"its link is wrong", func(s *Observed, _ *Record) { s.State = "MISCONFIGURED" }, "go", ""},
+		{"no job ever ran", func(_ *Observed, r *Record) { r.Ready, r.Home = time.Time{}, nil }, "go", ""},
+		{"a directory that never came home was given up", func(_ *Observed, r *Record) { r.Home = r.Home[1:]; r.Abandon("c") }, "go", ""},
+		{"what did not come was given up", func(_ *Observed, r *Record) {
 			r.Come(Homecame{Path: "c", At: hours(6), Left: []string{Left("step-7", "incomplete")}})
 			r.Abandon("c/step-7")
 		}, "go", ""},
-		{"what did not come has a colon in its name, and was given up", func(_ *Sight, r *Record) {
+		{"what did not come has a colon in its name, and was given up", func(_ *Observed, r *Record) {
 			r.Come(Homecame{Path: "c", At: hours(6), Left: []string{Left("step:7", "incomplete")}})
 			r.Abandon("c/step:7")
 		}, "go", ""},
-		{"the burst is going, and so is its file system", func(_ *Sight, r *Record) { r.State = Leaving }, "go", ""},
+		{"the burst is going, and so is its file system", func(_ *Observed, r *Record) { r.State = Leaving }, "go", ""},
 
-		{"no tag", func(s *Sight, _ *Record) { s.Tags = nil }, "alien", "no tag of ours"},
-		{"tags of others", func(s *Sight, _ *Record) { s.Tags = map[string]string{"Name": "x", TagName: "x"} }, "alien", "no tag of ours"},
-		{"the tag of a burst that is not known here", func(s *Sight, _ *Record) { s.Tags[TagBurst] = "fedcba9876543210" }, "alien", "no record is here"},
-		{"a record that is filed as another one", func(_ *Sight, r *Record) { r.ID = "other" }, "alien", "no record is here"},
-		{"a record that can not be read", func(_ *Sight, r *Record) { r.Declaration = "kind: Burst" }, "alien", "the declaration of burst"},
-		{"the record has no file system", func(_ *Sight, r *Record) { r.FileSystem = nil }, "alien", "another file system"},
-		{"the record has another file system", func(_ *Sight, r *Record) { r.FileSystem.ID = "fs-2" }, "alien", "another file system"},
-		{"the record waits for its answer", func(_ *Sight, r *Record) { r.FileSystem.ID = "" }, "alien", "another file system"},
+		{"no tag", func(s *Observed, _ *Record) { s.Tags = nil }, "alien", "no tag of ours"},
+		{"tags of others", func(s *Observed, _ *Record) { s.Tags = map[string]string{"Name": "x", TagName: "x"} }, "alien", "no tag of ours"},
+		{"the tag of a burst that is not known here", func(s *Observed, _ *Record) { s.Tags[TagBurst] = "fedcba9876543210" }, "alien", "no record is here"},
+		{"a record that is filed as another one", func(_ *Observed, r *Record) { r.ID = "other" }, "alien", "no record is here"},
+		{"a record that can not be read", func(_ *Observed, r *Record) { r.Declaration = "kind: Burst" }, "alien", "the declaration of burst"},
+		{"the record has no file system", func(_ *Observed, r *Record) { r.FileSystem = nil }, "alien", "another file system"},
+		{"the record has another file system", func(_ *Observed, r *Record) { r.FileSystem.ID = "fs-2" }, "alien", "another file system"},
+		{"the record waits for its answer", func(_ *Observed, r *Record) { r.FileSystem.ID = "" }, "alien", "another file system"},
 
-		{"it is being made", func(s *Sight, _ *Record) { s.State = "CREATING" }, "stay", "it is CREATING"},
-		{"it goes", func(s *Sight, _ *Record) { s.State = "DELETING" }, "stay", "it is DELETING"},
-		{"it changes", func(s *Sight, _ *Record) { s.State = "UPDATING" }, "stay", "it is UPDATING"},
-		{"it is in a state that nobody knows", func(s *Sight, _ *Record) { s.State = "" }, "stay", "it is "},
-		{"it is of a kind that nobody knows", func(s *Sight, _ *Record) { s.Kind = "bucket" }, "stay", "it is AVAILABLE"},
-		{"a lease", func(s *Sight, _ *Record) { s.Leases = []string{"slurm:7", "anna"} }, "stay", "held by slurm:7, anna"},
-		{"a task", func(s *Sight, _ *Record) { s.Pending = 1 }, "stay", "1 task of it has not ended"},
-		{"it is new", func(s *Sight, _ *Record) { s.Since = hours(3.9) }, "stay", "less than 4h00m"},
-		{"it is of tomorrow", func(s *Sight, _ *Record) { s.Since = hours(-24) }, "stay", "less than 4h00m"},
-		{"nobody knows what clients did", func(s *Sight, _ *Record) { s.Activity = nil }, "stay", "is not known"},
-		{"a change waits", func(s *Sight, _ *Record) { s.Activity.Queued = time.Second }, "stay", "waits for its export"},
-		{"somebody read", func(s *Sight, _ *Record) { s.Activity.Last = hours(3.9) }, "stay", "a client did something"},
-		{"somebody will have read", func(s *Sight, _ *Record) { s.Activity.Last = hours(-1) }, "stay", "a client did something"},
-		{"it was looked at for too short a time", func(s *Sight, _ *Record) { s.Activity = &Activity{From: hours(3.9)} }, "stay", "a client did something"},
-		{"a directory never came home", func(_ *Sight, r *Record) { r.Home = r.Home[1:] }, "stay", "c (it never came home)"},
-		{"none came home", func(_ *Sight, r *Record) { r.Home = nil }, "stay", "c (it never came home), r (it never came home)"},
-		{"it came home, and was not verified", func(_ *Sight, r *Record) { r.Home[0].Verified = false }, "stay", "c (it came home, and not all of it: it was not verified)"},
-		{"not all of it came home", func(_ *Sight, r *Record) { r.Home[0].Left = []string{"step-7: incomplete"} }, "stay", "step-7: incomplete"},
-		{"another one was given up", func(_ *Sight, r *Record) {
+		{"it is being made", func(s *Observed, _ *Record) { s.State = "CREATING" }, "stay", "it is CREATING"},
+		{"it goes", func(s *Observed, _ *Record) { s.State = "DELETING" }, "stay", "it is DELETING"},
+		{"it changes", func(s *Observed, _ *Record) { s.State = "UPDATING" }, "stay", "it is UPDATING"},
+		{"it is in a state that nobody knows", func(s *Observed, _ *Record) { s.State = "" }, "stay", "it is "},
+		{"it is of a kind that nobody knows", func(s *Observed, _ *Record) { s.Kind = "bucket" }, "stay", "it is AVAILABLE"},
+		{"a lease", func(s *Observed, _ *Record) { s.Leases = []string{"slurm:7", "anna"} }, "stay", "held by slurm:7, anna"},
+		{"a task", func(s *Observed, _ *Record) { s.Pending = 1 }, "stay", "1 task of it has not ended"},
+		{"it is new", func(s *Observed, _ *Record) { s.Since = hours(3.9) }, "stay", "less than 4h00m"},
+		{"it is of tomorrow", func(s *Observed, _ *Record) { s.Since = hours(-24) }, "stay", "less than 4h00m"},
+		{"nobody knows what clients did", func(s *Observed, _ *Record) { s.Activity = nil }, "stay", "is not known"},
+		{"a change waits", func(s *Observed, _ *Record) { s.Activity.Queued = time.Second }, "stay", "waits for its export"},
+		{"somebody read", func(s *Observed, _ *Record) { s.Activity.Last = hours(3.9) }, "stay", "a client did something"},
+		{"somebody will have read", func(s *Observed, _ *Record) { s.Activity.Last = hours(-1) }, "stay", "a client did something"},
+		{"it was looked at for too short a time", func(s *Observed, _ *Record) { s.Activity = &Activity{From: hours(3.9)} }, "stay", "a client did something"},
+		{"a directory never came home", func(_ *Observed, r *Record) { r.Home = r.Home[1:] }, "stay", "c (it never came home)"},
+		{"none came home", func(_ *Observed, r *Record) { r.Home = nil }, "stay", "c (it never came home), r (it never came home)"},
+		{"it came home, and was not verified", func(_ *Observed, r *Record) { r.Home[0].Verified = false }, "stay", "c (it came home, and not all of it: it was not verified)"},
+		{"not all of it came home", func(_ *Observed, r *Record) { r.Home[0].Left = []string{"step-7: incomplete"} }, "stay", "step-7: incomplete"},
+		{"another one was given up", func(_ *Observed, r *Record) {
 			r.Home[0].Left = []string{Left("step-7", "incomplete"), Left("step-70", "incomplete")}
 			r.Abandon("c/step-7")
 		}, "stay", "all of it: step-70: incomplete)"},
-		{"of a name with a colon its beginning was given up", func(_ *Sight, r *Record) {
+		{"of a name with a colon its beginning was given up", func(_ *Observed, r *Record) {
 			r.Home[0].Left = []string{Left("step:7", "incomplete")}
 			r.Abandon("c/step")
 		}, "stay", `"step:7": incomplete`},
-		{"what is left has no name", func(_ *Sight, r *Record) { r.Home[0].Left = []string{": odd"}; r.Abandon("r") }, "stay", ": odd"},
-		{"somebody wrote after it came home", func(s *Sight, _ *Record) { s.Activity.Written = hours(5.9) }, "stay", "clients wrote to the file system 5m00s after"},
-		{"it was not looked at since it came home", func(s *Sight, r *Record) { r.Home[0].At = hours(11) }, "stay", "c (what was written since it came home is not known)"},
+		{"what is left has no name", func(_ *Observed, r *Record) { r.Home[0].Left = []string{": odd"}; r.Abandon("r") }, "stay", ": odd"},
+		{"somebody wrote after it came home", func(s *Observed, _ *Record) { s.Activity.Written = hours(5.9) }, "stay", "clients wrote to the file system 5m00s after"},
+		{"it was not looked at since it came home", func(s *Observed, r *Record) { r.Home[0].At = hours(11) }, "stay", "c (what was written since it came home is not known)"},
 	} {
 		s, r := idleOne()
 		records := map[string]*Record{r.ID: r}
 		test.but(&s, r)
-		v := Judge([]Sight{s}, records, noon)[0]
+		v := Judge([]Observed{s}, records, noon)[0]
 		if v.Take != (test.verb == "go") || v.Ours != (test.verb != "alien") || !strings.Contains(v.Why, test.wants) {
 			t.Errorf("%s: %+v", test.what, v)
 		}
 	}
 	for _, test := range []struct {
 		what string
-		s    Sight
+		s    Observed
 		take bool
 	}{
-		{"an idle instance", Sight{State: "running", Since: hours(9), Activity: &Activity{From: hours(8)}}, true},
-		{"one that computes", Sight{State: "running", Since: hours(9), Activity: &Activity{From: hours(8), Last: hours(1)}}, false},
-		{"one of which nothing is known", Sight{State: "running", Since: hours(9)}, false},
-		{"one that is stopped", Sight{State: "stopped", Since: hours(9), Activity: &Activity{From: hours(8)}}, false},
-		{"one that begins", Sight{State: "pending", Since: hours(9), Activity: &Activity{From: hours(8)}}, false},
+		{"an idle instance", Observed{State: "running", Since: hours(9), Activity: &Activity{From: hours(8)}}, true},
+		{"one that computes", Observed{State: "running", Since: hours(9), Activity: &Activity{From: hours(8), Last: hours(1)}}, false},
+		{"one of which nothing is known", Observed{State: "running", Since: hours(9)}, false},
+		{"one that is stopped", Observed{State: "stopped", Since: hours(9), Activity: &Activity{From: hours(8)}}, false},
+		{"one that begins", Observed{State: "pending", Since: hours(9), Activity: &Activity{From: hours(8)}}, false},
 	} {
 		_, r := idleOne()
 		r.Home = nil // there is nothing on it that has to come home
 		test.s.ID, test.s.Kind, test.s.Tags = "i-1", InstanceSight, map[string]string{TagBurst: r.ID}
-		if v := Judge([]Sight{test.s}, map[string]*Record{r.ID: r}, noon)[0]; v.Take != test.take || !v.Ours {
+		if v := Judge([]Observed{test.s}, map[string]*Record{r.ID: r}, noon)[0]; v.Take != test.take || !v.Ours {
 			t.Errorf("%s: %+v", test.what, v)
 		}
 	}
@@ -195,7 +195,7 @@ func TestReaperNeverTakes(t *testing.T) {
 			r.Abandon(Path(rapid.SampledFrom([]string{"c", "r", "c/a", "c/b", "c/b:c", "r/d", "x"}).Draw(t, "path")))
 		}
 		before := maps.Clone(s.Tags)
-		v := Judge([]Sight{s}, records, noon)[0]
+		v := Judge([]Observed{s}, records, noon)[0]
 		if !maps.Equal(before, s.Tags) {
 			t.Fatal("it changes what it looks at")
 		}

@@ -248,5 +248,5 @@ func (c *Catalog) Close() error {
 }
 
 func (c *Catalog) failed(op string, err error) error {
-	return &mover.Error{Op: op + " catalog", Place: c.dir, Err: kvstore.Kind(err)}
+	return &mover.Error{Op: op + " catalog", Location: c.dir, Err: kvstore.Kind(err)}
 }

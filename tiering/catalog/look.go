@@ -74,7 +74,7 @@ func (l *look) run(ctx context.Context, names []string, mark Mark) error {
 		return err
 	}
 	if s.Root == 0 {
-		return &mover.Error{Op: "look into", Place: l.tree.String(), Err: mover.ErrNotExist}
+		return &mover.Error{Op: "look into", Location: l.tree.String(), Err: mover.ErrNotExist}
 	}
 	l.root = number(s.Root)
 	sights, err := l.resolve(names)

@@ -17,7 +17,7 @@ func (c *Catalog) Get(tree Tree, name string) (dataset.File, error) {
 	defer v.close()
 	f, err := v.get(tree, name)
 	if err == nil && f.Kind == 0 {
-		err = &mover.Error{Op: "find", Place: tree.String(), Name: name, Err: mover.ErrNotExist}
+		err = &mover.Error{Op: "find", Location: tree.String(), Name: name, Err: mover.ErrNotExist}
 	}
 	if err != nil {
 		return dataset.File{}, c.failed("read", err)
@@ -64,7 +64,7 @@ func (c *Catalog) Below(ctx context.Context, tree Tree, dir string) iter.Seq2[da
 			n, err = v.find(n, dir)
 		}
 		if err == nil && n == 0 {
-			err = &mover.Error{Op: "list", Place: tree.String(), Name: dir, Err: mover.ErrNotExist}
+			err = &mover.Error{Op: "list", Location: tree.String(), Name: dir, Err: mover.ErrNotExist}
 		}
 		if err == nil {
 			_, err = v.below(ctx, n, dir, yield)

@@ -29,7 +29,7 @@ type Glancer interface {
 // Seer looks at many names at once: a Source that is far away.
 type Seer interface {
 	// See returns what Glance would for each name, and an error when there is no answer.
-	See(ctx context.Context, names []string) ([]Sight, error)
+	See(ctx context.Context, names []string) ([]StatResult, error)
 }
 
 // readsOf says how reads are recorded where a source is, which one that was received knows at its end.
@@ -43,14 +43,14 @@ func readsOf(src Source) mover.Reads {
 	return mover.ReadsUnknown
 }
 
-// Sight is what Glance has found.
-type Sight struct {
+// StatResult is what Glance has found.
+type StatResult struct {
 	Entry mover.Entry
 	Err   error
 }
 
 // See looks at names of a source, so many at the same time as an answer takes.
-func See(ctx context.Context, src Source, names []string) ([]Sight, error) {
+func See(ctx context.Context, src Source, names []string) ([]StatResult, error) {
 	if s, ok := mover.As[Seer](src); ok {
 		return s.See(ctx, names)
 	}
@@ -58,7 +58,7 @@ func See(ctx context.Context, src Source, names []string) ([]Sight, error) {
 	if g, ok := mover.As[Glancer](src); ok {
 		stat = g.Glance
 	}
-	sights := make([]Sight, len(names))
+	sights := make([]StatResult, len(names))
 	var g errgroup.Group
 	g.SetLimit(lookers)
 	for i, name := range names {
@@ -183,7 +183,7 @@ func (s *scan) run(ctx context.Context, src Source) error {
 		s.rolled(more)
 	}
 	if (s.whole || s.o.Part > 0 && s.state.Rolling.Equal(s.o.Now)) && s.tally == (Tally{}) && s.state.Scan != (Tally{}) {
-		return &mover.Error{Op: "scan", Place: s.state.Tree.String(), Err: fmt.Errorf("%w: it is empty, and was not before: is it mounted? "+
+		return &mover.Error{Op: "scan", Location: s.state.Tree.String(), Err: fmt.Errorf("%w: it is empty, and was not before: is it mounted? "+
 			"If it has to be empty, put a file there", mover.ErrRefused)}
 	}
 	for len(s.stack) > 0 {
@@ -216,7 +216,7 @@ func (s *scan) begin() (n number, err error) {
 		return 0, err
 	}
 	if n, err = s.from.find(number(s.state.Root), s.o.Dir); err == nil && n == 0 {
-		err = &mover.Error{Op: "scan", Place: s.state.Tree.String(), Name: s.o.Dir,
+		err = &mover.Error{Op: "scan", Location: s.state.Tree.String(), Name: s.o.Dir,
 			Err: fmt.Errorf("%w: no such directory is in the catalog; scan the one that it is in", mover.ErrNotExist)}
 	}
 	return n, err

@@ -89,7 +89,7 @@ func (c *Catalog) forget(ctx context.Context, tree Tree) error {
 		return err
 	}
 	if s.Root == 0 {
-		return &mover.Error{Op: "forget", Place: tree.String(), Err: mover.ErrNotExist}
+		return &mover.Error{Op: "forget", Location: tree.String(), Err: mover.ErrNotExist}
 	}
 	root := number(s.Root)
 	b := newBatch(c)

@@ -107,7 +107,7 @@ func crashes(ops []op, k int) []*disk {
 func check(t *testing.T, f framework, sh shape, s *script, k int, d *disk) (whole int) {
 	t.Helper()
 	tree := d.tree()
-	var sights Sights
+	var sights Stability
 	now, prints := time.Unix(0, d.now), tree.Prints()
 	sights.Look(now, prints)
 	now = now.Add(Quiet)

@@ -294,7 +294,7 @@ func TestNewest(t *testing.T) {
 
 // TestSights: a set is still when two looks, a while apart, have seen the same.
 func TestSights(t *testing.T) {
-	var s Sights
+	var s Stability
 	now := time.Unix(1000, 0)
 	a, b := map[string]Print{"a": {1}}, map[string]Print{"a": {2}}
 	look := func(after time.Duration, prints map[string]Print, quiet time.Duration) bool {

@@ -11,7 +11,7 @@ import (
 
 // refuse makes an error of a rule: what was asked, where, why not, of which kind.
 func refuse(op, where string, kind error, format string, args ...any) error {
-	return &mover.Error{Op: op, Place: brief(where), Err: &refusal{fmt.Sprintf(format, args...), kind}}
+	return &mover.Error{Op: op, Location: brief(where), Err: &refusal{fmt.Sprintf(format, args...), kind}}
 }
 
 // brief is a location for people: the first digits tell a digest from others.

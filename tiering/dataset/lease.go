@@ -39,7 +39,7 @@ func Expired(l *datamovev1.Lease, now time.Time) bool {
 // shorter, and never wakes one that has ended: mover.ErrNotExist.
 func Renewed(l *datamovev1.Lease, now time.Time, ttl time.Duration) (time.Time, error) {
 	if Expired(l, now) {
-		return time.Time{}, &mover.Error{Op: "renew", Place: "lease " + l.GetId(),
+		return time.Time{}, &mover.Error{Op: "renew", Location: "lease " + l.GetId(),
 			Err: fmt.Errorf("it ended at %s; acquire a new one: %w", moment(l.GetExpireTime().AsTime()), mover.ErrNotExist)}
 	}
 	end := now.Add(ttl)

@@ -129,7 +129,7 @@ func said(t *testing.T, what string, err, kind error, words ...string) {
 		}
 	}
 	var e *mover.Error
-	if !errors.As(err, &e) || e.Op == "" || e.Place == "" {
+	if !errors.As(err, &e) || e.Op == "" || e.Location == "" {
 		t.Errorf("%s: %q does not say what and where", what, err)
 	}
 }

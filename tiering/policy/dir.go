@@ -14,7 +14,7 @@ import (
 // ReadDir reads the policies in the files of a directory that end in .yaml, and says all that is wrong with them. has says which tiers there are.
 func ReadDir(dir string, has func(tier string) bool) ([]*Program, error) {
 	if _, err := os.ReadDir(dir); err != nil {
-		return nil, &mover.Error{Op: "read", Place: dir, Err: errors.Unwrap(err)}
+		return nil, &mover.Error{Op: "read", Location: dir, Err: errors.Unwrap(err)}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -47,12 +47,12 @@ func ReadDir(dir string, has func(tier string) bool) ([]*Program, error) {
 func readFile(file string) ([]*Program, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+		return nil, &mover.Error{Op: "read", Location: file, Err: errors.Unwrap(err)}
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, yamldoc.TextMost+1))
 	if err != nil {
-		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+		return nil, &mover.Error{Op: "read", Location: file, Err: errors.Unwrap(err)}
 	}
 	return Read(file, text)
 }

@@ -431,34 +431,34 @@ func (j *Judge) Reason(f *dataset.File, at *Facts, v Verdict) string {
 	return fmt.Sprintf("%s by rule %s: %s", r.action.Type.does(), r.name, strings.Join(why, ", "))
 }
 
-// Sight is what Explain says of one rule.
-type Sight struct {
+// RuleResult is what Explain says of one rule.
+type RuleResult struct {
 	Rule   string
 	Holds  bool
 	Err    error
-	Clause []ClauseSight
+	Clause []ClauseResult
 }
 
-// ClauseSight is one clause of it.
-type ClauseSight struct {
+// ClauseResult is one clause of it.
+type ClauseResult struct {
 	Field, Want, Is string
 	Holds           bool
 }
 
 // Explain says of all rules, up to the one that decides, what their clauses are of a file, and when it was last used.
-func (j *Judge) Explain(f *dataset.File, at *Facts) (sights []Sight, used string) {
+func (j *Judge) Explain(f *dataset.File, at *Facts) (sights []RuleResult, used string) {
 	v := j.Decide(f, at)
 	last, by := at.Used(f)
 	used = fmt.Sprintf("%s ago, by its %s", units.Duration(time.Duration(max(0, j.now-last))), by)
 	for i := range j.program.rules {
 		r := &j.program.rules[i]
-		s := Sight{Rule: r.name}
+		s := RuleResult{Rule: r.name}
 		for _, c := range r.clauses {
-			s.Clause = append(s.Clause, ClauseSight{c.field, c.want, c.is(j), c.holds(j)})
+			s.Clause = append(s.Clause, ClauseResult{c.field, c.want, c.is(j), c.holds(j)})
 		}
 		if r.where != nil {
 			holds, err := r.where.truth(j)
-			s.Clause = append(s.Clause, ClauseSight{"where", r.where.text, strconv.FormatBool(holds), holds})
+			s.Clause = append(s.Clause, ClauseResult{"where", r.where.text, strconv.FormatBool(holds), holds})
 			s.Err = err
 		}
 		s.Holds = v.Rule == i && v.Err == nil

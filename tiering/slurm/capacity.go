@@ -126,7 +126,7 @@ func (s *Site) clear(ctx context.Context, root int, j Job) error {
 	if unix.Fstatat(root, name, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	ctx, cancel := context.WithTimeout(ctx, s.waitMost())
 	defer cancel()
 	moves, err := s.Mover.Moves(ctx, j)
 	if err != nil {

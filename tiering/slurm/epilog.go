@@ -14,7 +14,7 @@ import (
 // it. Where something is to be brought out of it still, or that is not known, it stays, for Reconcile. An error is a [Fault] of the node.
 func (s *Site) Epilog(ctx context.Context, j Job) (out Outcome, err error) {
 	j.Cluster = s.Cluster
-	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	ctx, cancel := context.WithTimeout(ctx, s.waitMost())
 	defer cancel()
 	moves, err := s.Mover.Moves(ctx, j)
 	stays := err != nil || leaving(moves)

@@ -91,7 +91,7 @@ func site(t *testing.T) (*Site, *ledger, Job) {
 }
 
 func (l *ledger) hold(s *Site, holder string) {
-	l.held = append(l.held, datasetclient.Holding{Holder: holder, Owner: uint32(os.Geteuid()), Place: datasetclient.Place{Root: s.Scratch, Path: ".datasets/imagenet/1234"}})
+	l.held = append(l.held, datasetclient.Holding{Holder: holder, Owner: uint32(os.Geteuid()), Place: datasetclient.Staged{Root: s.Scratch, Path: ".datasets/imagenet/1234"}})
 }
 
 //safety:6 the environment, lists of nodes, scripts, comments and names of Slurm jobs
@@ -325,7 +325,7 @@ func TestHostileLinks(t *testing.T) {
 		l.hold(s, j.Holder(name))
 	}
 	l.hold(s, j.Holder("gone")) // with its tier
-	l.held[8].Place = datasetclient.Place{}
+	l.held[8].Place = datasetclient.Staged{}
 	out := must.Get(s.Prolog(t.Context(), j))(t)
 	must.Do(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
 	must.Do(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))

@@ -73,7 +73,7 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 		if h.Owner != j.UID && h.Owner != uint32(unix.Geteuid()) {
 			continue // anybody can hold something in the name of a job
 		}
-		if h.Place == (datasetclient.Place{}) {
+		if h.Place == (datasetclient.Staged{}) {
 			out.note("what is staged has no name in the job's directory", fmt.Errorf("%s holds it on a tier that has no directory on this node", mover.Printable(h.Holder)))
 			continue
 		}
@@ -128,7 +128,7 @@ func (s *Site) alone(root int, j Job, moves []Move, unknown error) error {
 }
 
 func (s *Site) staged(ctx context.Context, j Job) ([]datasetclient.Holding, []Move, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	ctx, cancel := context.WithTimeout(ctx, s.waitMost())
 	defer cancel()
 	held, err := s.Mover.Held(ctx, j.holders())
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *Site) lock(ctx context.Context, j Job) (unlock func(), locked bool) {
 		return none, false
 	}
 	unlock = func() { _ = f.Close() } // which lets go of it
-	for give := time.Now().Add(s.patience() / 2); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; {
+	for give := time.Now().Add(s.waitMost() / 2); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; {
 		if ctx.Err() != nil || time.Now().After(give) {
 			return unlock, false
 		}

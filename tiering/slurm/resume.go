@@ -13,7 +13,7 @@ import (
 
 // resume is Resume within what a hook may take.
 func (s *Site) resume(environ []string) (vars [][2]string) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience()/2)
+	ctx, cancel := context.WithTimeout(context.Background(), s.waitMost()/2)
 	defer cancel()
 	return Resume(ctx, environ)
 }

@@ -74,7 +74,7 @@ func (s *Site) Close() error {
 	return nil
 }
 
-func (s *Site) patience() time.Duration {
+func (s *Site) waitMost() time.Duration {
 	if s.Patience > 0 {
 		return s.Patience
 	}

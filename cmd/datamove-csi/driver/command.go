@@ -117,7 +117,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d := csi.Options{Config: config, Files: &fsclient.Files{Crew: &fsworker.Pool{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
+	d := csi.Options{Config: config, Files: &fsclient.Files{Pool: &fsworker.Pool{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {
 		d.Staging, d.Patience = o.staging(config.Service, d.Files), time.Minute
 	}

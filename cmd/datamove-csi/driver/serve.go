@@ -62,7 +62,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.Files.Crew.Close()
+	defer d.Files.Pool.Close()
 	if cluster != nil {
 		defer cluster.Close()
 	}

@@ -71,7 +71,7 @@ func (o *options) offline(do func(*csi.Driver) error) error {
 	}
 	crew := &fsworker.Pool{}
 	defer crew.Close()
-	return do(csi.New(csi.Options{Config: config, Files: &fsclient.Files{Crew: crew, Limit: o.limit}, Mode: csi.All, Version: version, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}))
+	return do(csi.New(csi.Options{Config: config, Files: &fsclient.Files{Pool: crew, Limit: o.limit}, Mode: csi.All, Version: version, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}))
 }
 
 func printTrash(out io.Writer, all []csi.Removed, asJSON bool) error {

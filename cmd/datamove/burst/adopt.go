@@ -38,7 +38,7 @@ type fileRecord struct {
 func readRecord(file string) (r fileRecord, err error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return r, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+		return r, &mover.Error{Op: "read", Location: file, Err: errors.Unwrap(err)}
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	text, err := io.ReadAll(io.LimitReader(f, recordMost+1))
@@ -47,7 +47,7 @@ func readRecord(file string) (r fileRecord, err error) {
 	}
 	record := &burst.Record{}
 	if err := json.Unmarshal(text, record); err != nil || len(text) > recordMost || record.ID == "" || !record.State.Known() {
-		return r, &mover.Error{Op: "read", Place: file, Err: fmt.Errorf("%w: it is no record of a burst", mover.ErrCorrupt)}
+		return r, &mover.Error{Op: "read", Location: file, Err: fmt.Errorf("%w: it is no record of a burst", mover.ErrCorrupt)}
 	}
 	r.file = file
 	r.listed, err = listedOf(record)
@@ -71,7 +71,7 @@ func (r *fileRecord) free() (err error) {
 	if all.Type != unix.F_UNLCK {
 		var holder [32]byte
 		n, _ := f.ReadAt(holder[:], 0)
-		return &mover.Error{Op: "adopt", Place: "burst " + string(r.burst.Metadata.Name), Err: fmt.Errorf("%w: process %s of an earlier version works on it: end that first", mover.ErrHeld, mover.Printable(strings.TrimSpace(string(holder[:n]))))}
+		return &mover.Error{Op: "adopt", Location: "burst " + string(r.burst.Metadata.Name), Err: fmt.Errorf("%w: process %s of an earlier version works on it: end that first", mover.ErrHeld, mover.Printable(strings.TrimSpace(string(holder[:n]))))}
 	}
 	return nil
 }

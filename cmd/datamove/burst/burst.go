@@ -127,7 +127,7 @@ func (u *bursts) text(name string) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &mover.Error{Op: "read", Place: name, Err: errors.Unwrap(err)}
+			return nil, &mover.Error{Op: "read", Location: name, Err: errors.Unwrap(err)}
 		}
 		defer f.Close()
 		in = f

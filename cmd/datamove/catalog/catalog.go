@@ -137,7 +137,7 @@ func (t *remoteCatalog) scan(ctx context.Context, q *pb.Question) error {
 		return err
 	}
 	if s == nil {
-		return &mover.Error{Op: "scan", Place: q.GetLocation(), Err: mover.ErrNotExist}
+		return &mover.Error{Op: "scan", Location: q.GetLocation(), Err: mover.ErrNotExist}
 	}
 	_, err = Scan(ctx, t.app, t.client, t.command, s.GetTier(), s.GetNode(), false)
 	return err

@@ -104,7 +104,7 @@ func (q *Filter) Question(location string) (*pb.Question, error) {
 func readClasses(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+		return "", &mover.Error{Op: "read", Location: file, Err: errors.Unwrap(err)}
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

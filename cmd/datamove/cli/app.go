@@ -118,7 +118,7 @@ func (a *App) telling(ctx context.Context, cmd *cobra.Command) context.Context {
 	if a.Quiet {
 		return ctx
 	}
-	return retry.Telling(ctx, func(w *retry.Wait) {
+	return retry.WithNotice(ctx, func(w *retry.Wait) {
 		if w != nil {
 			fmt.Fprintf(a.Err, "datamove: %s: waiting: %s\n", cmd.Name(), Shown(w.String()))
 		}
@@ -163,15 +163,15 @@ func (a *App) explain(cmd *cobra.Command, err error) {
 // asShell is what to try where a path is not there because a shell has not expanded it; "" is nothing.
 func asShell(err error) string {
 	var in *mover.Error
-	if !errors.Is(err, mover.ErrNotExist) || !errors.As(err, &in) || !strings.HasPrefix(in.Place, "/") && !strings.HasPrefix(in.Place, "s3://") {
+	if !errors.Is(err, mover.ErrNotExist) || !errors.As(err, &in) || !strings.HasPrefix(in.Location, "/") && !strings.HasPrefix(in.Location, "s3://") {
 		return ""
 	}
-	switch name := in.Place[strings.LastIndexByte(in.Place, '/')+1:]; {
-	case strings.ContainsAny(name, "*?[") && !strings.HasPrefix(in.Place, "/"):
+	switch name := in.Location[strings.LastIndexByte(in.Location, '/')+1:]; {
+	case strings.ContainsAny(name, "*?[") && !strings.HasPrefix(in.Location, "/"):
 		return "the prefix before it, with --include '" + mover.Printable(name) + "': names of objects are not expanded"
 	case strings.ContainsAny(name, "*?["):
 		return "the name without quotes, so that the shell expands it, behind --into DIR; or --include '" + mover.Printable(name) + "' with the folder around it"
-	case strings.Contains(in.Place, "/~"):
+	case strings.Contains(in.Location, "/~"):
 		return "the path of that home: a shell expands ~ only at the beginning of a word, and not in quotes"
 	}
 	return ""

@@ -23,7 +23,7 @@ func (a *App) Confirm(question, place string, yes bool) error {
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &mover.Error{Op: "remove", Place: place, Err: fmt.Errorf("%w: the answer was not yes", mover.ErrRefused)}
+		return &mover.Error{Op: "remove", Location: place, Err: fmt.Errorf("%w: the answer was not yes", mover.ErrRefused)}
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 
 //safety:9 with TestEveryKindHasACode
 func TestExitCode(t *testing.T) {
-	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }
+	at := func(kind error) error { return &mover.Error{Op: "open", Location: "/x", Name: "a", Err: kind} }
 	some := func(kinds ...error) error {
 		return &PartialError{Failed: int64(len(kinds)), Err: errors.Join(kinds...)}
 	}

@@ -30,13 +30,13 @@ func (a *App) Identity() (*tls.Config, error) {
 	var open *openToOthers
 	switch {
 	case errors.As(err, &open):
-		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
+		err = &mover.Error{Op: "read your certificate", Location: file, Err: err}
 		return nil, Advise(err, open.mend(file)+"; and where others may have read it, a new one: datamove service identity NAME, by the operator of the service")
 	case errors.As(err, new(*pki.Lapsed)):
-		err = &mover.Error{Op: "use your certificate", Place: file, Err: err}
+		err = &mover.Error{Op: "use your certificate", Location: file, Err: err}
 		return nil, Advise(err, "timedatectl, which shows whether the clock here is right; then a new certificate: datamove service identity NAME, by the operator of the service")
 	case err != nil:
-		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
+		err = &mover.Error{Op: "read your certificate", Location: file, Err: err}
 		return nil, Advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
 	}
 	return pki.ClientTLS(pki.ClientOptions{

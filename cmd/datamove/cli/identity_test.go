@@ -26,7 +26,7 @@ func TestAdviceForTheWay(t *testing.T) {
 		{mover.ErrUnreachable, "unix:///s", "the usual"},
 		{mover.ErrUsage, "x", "--service unix:///run/datamove/datamoved.sock"},
 	} {
-		err := a.adviseDial(&mover.Error{Op: "reach", Place: row.address, Err: row.kind}, row.address, "the usual")
+		err := a.adviseDial(&mover.Error{Op: "reach", Location: row.address, Err: row.kind}, row.address, "the usual")
 		if got := remedy.About(err); got != row.want || ExitCode(err) != ExitCode(row.kind) {
 			t.Errorf("%v at %s: %q", row.kind, row.address, got)
 		}

@@ -112,7 +112,7 @@ func mayPurge(l location.Location, root bool) error {
 	case !l.InTier():
 		return cli.Advise(mover.Misusef("%s is in no tier, and purge works on tiers that are marked ephemeral", l), "TIER:PATH, as datamove tier list names them; or datamove rm -r")
 	case l.Path == "" && !root:
-		err := &mover.Error{Op: "purge", Place: l.String(), Err: fmt.Errorf("%w: it is a whole tier", mover.ErrRefused)}
+		err := &mover.Error{Op: "purge", Location: l.String(), Err: fmt.Errorf("%w: it is a whole tier", mover.ErrRefused)}
 		return cli.Advise(err, "--root, if all of it is meant")
 	}
 	return nil

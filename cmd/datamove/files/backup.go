@@ -45,7 +45,7 @@ func resolveThere(ctx context.Context, t *task.Request, l location.Location) (lo
 		return l, err
 	}
 	if len(answer.GetTiers()) == 0 {
-		return l, &mover.Error{Op: "find", Place: "tier", Name: l.Tier, Err: mover.ErrNotExist}
+		return l, &mover.Error{Op: "find", Location: "tier", Name: l.Tier, Err: mover.ErrNotExist}
 	}
 	root, err := location.Parse(answer.GetTiers()[0].GetLocation()) // a node-local one is the same path everywhere
 	if err != nil {

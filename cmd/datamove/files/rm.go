@@ -72,7 +72,7 @@ func refuseRoot(t *task.Request, arg string, allowed bool) error {
 		return err
 	}
 	refuse := func(why string) error {
-		return &mover.Error{Op: "remove", Place: arg, Err: fmt.Errorf("%w: %s", mover.ErrRefused, why)}
+		return &mover.Error{Op: "remove", Location: arg, Err: fmt.Errorf("%w: %s", mover.ErrRefused, why)}
 	}
 	switch {
 	case l.IsDataset() && t.At != "":
@@ -238,7 +238,7 @@ func within(ctx context.Context, t *task.Request, counted usageView, recursive b
 	case !recursive && (counted.entries() > 1 || !single(ctx, t)):
 		return cli.Advise(mover.Misusef("%s is a folder with %s", mover.Printable(t.Target), counted.text()), "datamove rm -r")
 	case limit.Set && counted.entries() > limit.Entries:
-		return &mover.Error{Op: "remove", Place: t.Target,
+		return &mover.Error{Op: "remove", Location: t.Target,
 			Err: fmt.Errorf("%w: there are %s, and --max-delete allows %s", mover.ErrRefused, counted.text(), units.Count(limit.Entries))}
 	}
 	*limit = engine.MaxDelete{Set: true, Entries: counted.entries()}

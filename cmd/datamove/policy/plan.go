@@ -39,7 +39,7 @@ func named(arg string) (name, text string, err error) {
 	}
 	b, err := os.ReadFile(arg)
 	if err != nil {
-		return "", "", &mover.Error{Op: "read", Place: arg, Err: errors.Unwrap(err)}
+		return "", "", &mover.Error{Op: "read", Location: arg, Err: errors.Unwrap(err)}
 	}
 	all, err := policy.Read(arg, b)
 	if err == nil && len(all) != 1 {

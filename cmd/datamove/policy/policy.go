@@ -90,14 +90,14 @@ func readPolicies(a *cli.App, file string, tiers map[string]config.Tier) ([]*pol
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+			return nil, &mover.Error{Op: "read", Location: file, Err: errors.Unwrap(err)}
 		}
 		defer f.Close()
 		in, name = f, file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, yamldoc.TextMost+1))
 	if err != nil {
-		return nil, &mover.Error{Op: "read", Place: name, Err: err}
+		return nil, &mover.Error{Op: "read", Location: name, Err: err}
 	}
 	programs, err := policy.Read(name, text)
 	if err == nil && len(tiers) > 0 {

@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 		{mover.ErrUnsupported, cli.ExitOther, ""},
 		{mover.ErrCorrupt, cli.ExitCorrupt, ""},
 	} {
-		s.errs["SubmitTask"] = &mover.Error{Op: "submit", Place: "project vision", Err: row.kind}
+		s.errs["SubmitTask"] = &mover.Error{Op: "submit", Location: "project vision", Err: row.kind}
 		_, said := u.wants(row.code, "copy", "/a", "/b")
 		has(t, row.kind.Error(), said, "datamove: copy: submit project vision: "+row.kind.Error()+"\n")
 		if row.try != "" {

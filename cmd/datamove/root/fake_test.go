@@ -180,7 +180,7 @@ func (s *fake) find(id string) (*pb.Task, error) {
 			return proto.CloneOf(t), nil
 		}
 	}
-	return nil, &mover.Error{Op: "find", Place: "task", Name: id, Err: mover.ErrNotExist}
+	return nil, &mover.Error{Op: "find", Location: "task", Name: id, Err: mover.ErrNotExist}
 }
 
 func (s *fake) GetTask(_ context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {

@@ -30,7 +30,7 @@ func reportOf(kinds []error) *pb.Report {
 		Notes: []string{"owners are not kept: not root"}, Failed: int64(len(kinds))}
 	for i, kind := range kinds {
 		name := fmt.Sprintf("f%d", i)
-		r.Failures = append(r.Failures, engine.Item{Name: name, Op: plan.Create, Kind: mover.File, Err: &mover.Error{Op: "create", Place: "/b", Name: name, Err: kind}})
+		r.Failures = append(r.Failures, engine.Item{Name: name, Op: plan.Create, Kind: mover.File, Err: &mover.Error{Op: "create", Location: "/b", Name: name, Err: kind}})
 	}
 	return convert.Report(r)
 }

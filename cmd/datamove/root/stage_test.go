@@ -68,7 +68,7 @@ func TestStage(t *testing.T) {
 			t.Errorf("what failed is not there: %s", out)
 		}
 	}
-	s.errs["Stage"] = &mover.Error{Op: "find", Place: "dataset:imagenet", Err: mover.ErrNotExist}
+	s.errs["Stage"] = &mover.Error{Op: "find", Location: "dataset:imagenet", Err: mover.ErrNotExist}
 	_, said = u.wants(cli.ExitNotExist, "stage", "dataset:imagenet")
 	has(t, "unknown", said, "try: datamove dataset list\n")
 	delete(s.errs, "Stage")

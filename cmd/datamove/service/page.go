@@ -54,7 +54,7 @@ func page(ctx context.Context, a *cli.App, port uint16) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return &mover.Error{Op: "listen on", Place: fmt.Sprintf("port %d", port), Err: err}
+		return &mover.Error{Op: "listen on", Location: fmt.Sprintf("port %d", port), Err: err}
 	}
 	fmt.Fprintf(a.Out, "http://%s/\n", l.Addr())
 	fmt.Fprintln(a.Err, "That is for you alone, on this machine, until ^C.")

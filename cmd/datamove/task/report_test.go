@@ -20,7 +20,7 @@ func TestItemAsJSON(t *testing.T) {
 	if want := `{"name":"a","op":"create","kind":"file","bytes":9,"level":"server","crc64nvme":"ae8b14860a799888","why":"new"}`; err != nil || string(text) != want {
 		t.Errorf("%s\nwant %s (%v)", text, want, err)
 	}
-	text, err = json.Marshal(viewItem(engine.Item{Name: "a", Op: plan.Create, Err: &mover.Error{Op: "open", Place: "/x", Name: "a", Err: mover.ErrPermission}}))
+	text, err = json.Marshal(viewItem(engine.Item{Name: "a", Op: plan.Create, Err: &mover.Error{Op: "open", Location: "/x", Name: "a", Err: mover.ErrPermission}}))
 	if want := `{"name":"a","op":"create","bytes":0,"error":"open /x/a: permission denied","exit":4}`; err != nil || string(text) != want {
 		t.Errorf("%s\nwant %s (%v)", text, want, err)
 	}

@@ -19,7 +19,7 @@ import (
 // TestRetriesAreAState: calls that are tried again are one state of the progress, with the place, the cause, and both times.
 func TestRetriesAreAState(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	err := &mover.Error{Op: "open", Place: "s3://b/x", Err: fmt.Errorf("%w: %w", mover.ErrUnreachable, syscall.ECONNREFUSED)}
+	err := &mover.Error{Op: "open", Location: "s3://b/x", Err: fmt.Errorf("%w: %w", mover.ErrUnreachable, syscall.ECONNREFUSED)}
 	wait := &retry.Wait{Err: err, Since: now.Add(-12 * time.Second), Until: now.Add(288 * time.Second)}
 	if got, want := wait.State(now), "s3://b/x: connection refused, for 0:12, ends in 4:48"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -51,7 +51,7 @@ func (a *app) backup(ctx context.Context, args []string) error {
 		file = args[0]
 	}
 	if _, err := os.Stat(filepath.Join(at.data, "ledger")); err != nil { // hold would make the directory
-		return &mover.Error{Op: "back up", Place: at.data, Err: err}
+		return &mover.Error{Op: "back up", Location: at.data, Err: err}
 	}
 	ledger, done, err := ledgerOf(ctx, at, func() ([]string, error) { return a.addresses(conf) })
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *app) backup(ctx context.Context, args []string) error {
 	defer done()
 	size, err := publish(file, func(draft *os.File) error { return pack(draft, at, ledger) })
 	if err != nil {
-		return &mover.Error{Op: "back up to", Place: file, Err: err}
+		return &mover.Error{Op: "back up to", Location: file, Err: err}
 	}
 	_, err = fmt.Fprintf(a.out, "wrote %s, %d bytes\n", mover.Printable(file), size)
 	return err

@@ -29,7 +29,7 @@ const (
 // it to what is theirs, and can not see what there is.
 func hold(dir string) (*lock, error) {
 	fail := func(err error) (*lock, error) {
-		return nil, &mover.Error{Op: "use the directory", Place: dir, Err: err}
+		return nil, &mover.Error{Op: "use the directory", Location: dir, Err: err}
 	}
 	if err := makeStateDir(dir); err != nil {
 		return fail(err)

@@ -69,10 +69,10 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	}
 	defer lock.release()
 	if _, err := state.OpenBallast(dir, slog.New(slog.DiscardHandler)); err != nil { // a full disk gets it back before anything is written
-		return &mover.Error{Op: "make room in", Place: dir, Err: err}
+		return &mover.Error{Op: "make room in", Location: dir, Err: err}
 	}
 	if there, err := os.ReadDir(filepath.Join(dir, "ledger")); err == nil && len(there) > 0 && restored(dir) == nil {
-		return &advised{&mover.Error{Op: "restore into", Place: dir, Err: fmt.Errorf("%w: there is a ledger", mover.ErrConflict)}, "moving it away first"}
+		return &advised{&mover.Error{Op: "restore into", Location: dir, Err: fmt.Errorf("%w: there is a ledger", mover.ErrConflict)}, "moving it away first"}
 	}
 	var after enroll.Restored
 	what, err := restoring(dir, func() (what string, err error) {
@@ -82,7 +82,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		return what, err
 	})
 	if err != nil {
-		return &mover.Error{Op: "restore", Place: args[0], Err: err}
+		return &mover.Error{Op: "restore", Location: args[0], Err: err}
 	}
 	_, err = fmt.Fprintf(a.out, "restored %s into %s\n%s", what, mover.Printable(dir), said(after))
 	return err
@@ -152,7 +152,7 @@ func restored(dir string) error {
 	if err == nil {
 		err = fmt.Errorf("%w: a restore was interrupted, or failed", mover.ErrCorrupt)
 	}
-	return &mover.Error{Op: "use the directory", Place: dir, Err: err}
+	return &mover.Error{Op: "use the directory", Location: dir, Err: err}
 }
 
 // magic of a tar file, and where it stands.

@@ -68,7 +68,7 @@ func (a *app) serve(ctx context.Context) error {
 	h.removeBroker()
 	if a.flags.join == "" { // before all that writes there
 		if h.ballast, err = state.OpenBallast(h.at.data, h.log); err != nil {
-			return &mover.Error{Op: "keep room in", Place: h.at.data, Err: err}
+			return &mover.Error{Op: "keep room in", Location: h.at.data, Err: err}
 		}
 		if err := h.waitForRoom(ctx); err != nil {
 			return err

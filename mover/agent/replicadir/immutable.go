@@ -45,7 +45,7 @@ func (s Path) MakeImmutable(ctx context.Context, owner uint32) (why string, err 
 		err = os.NewSyscallError("syncfs", unix.Syncfs(fd))
 	}
 	if err != nil {
-		return "", &mover.Error{Op: "seal", Place: s.String(), Err: err}
+		return "", &mover.Error{Op: "seal", Location: s.String(), Err: err}
 	}
 	s.stays()
 	if w.blind.Load() {

@@ -57,7 +57,7 @@ func makeMutableAt(ctx context.Context, root string, folders []string, owner int
 	defer dir.Close()
 	w := newWalk(ctx)
 	if err := w.search(dir, len(folders), owner, &unsealed); err != nil {
-		return unsealed, &mover.Error{Op: "unseal", Place: root, Name: strings.Join(folders, "/"), Err: err}
+		return unsealed, &mover.Error{Op: "unseal", Location: root, Name: strings.Join(folders, "/"), Err: err}
 	}
 	return unsealed, nil
 }

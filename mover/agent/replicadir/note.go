@@ -80,7 +80,7 @@ func (s Path) whole() {
 
 // atAccessDir does something at a gate that is root's.
 func (s Path) atAccessDir(op string, do func(gate int) error) error {
-	fail := func(err error) error { return &mover.Error{Op: op, Place: s.String(), Err: err} }
+	fail := func(err error) error { return &mover.Error{Op: op, Location: s.String(), Err: err} }
 	if !s.gated() {
 		return fail(fmt.Errorf("%w: it has no gate", mover.ErrUnsupported))
 	}

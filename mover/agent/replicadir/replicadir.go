@@ -136,7 +136,7 @@ func (s Path) ours(at int, name string, depth int) error {
 			return unix.ENOTDIR
 		}
 		if owned || depth > 1 || n > most {
-			return &mover.Error{Op: "make", Place: s.root, Name: strings.Join(s.folders[:depth], "/"), Err: fmt.Errorf("%w: it belongs to uid %d with mode %o, "+
+			return &mover.Error{Op: "make", Location: s.root, Name: strings.Join(s.folders[:depth], "/"), Err: fmt.Errorf("%w: it belongs to uid %d with mode %o, "+
 				"and who owns a folder of replicas or may write to it can exchange them; remove it, or chown root and chmod go-w", mover.ErrConflict, st.Uid, st.Mode&0o7777)}
 		}
 		err := unix.Renameat2(at, name, at, fmt.Sprintf("%s-of-%d.%d", name, st.Uid, n), unix.RENAME_NOREPLACE)
@@ -244,7 +244,7 @@ func Below(root string, folders []string, do func(at int, name string, last bool
 			next, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		}
 		if err == unix.ENOTDIR || err == unix.ELOOP {
-			return &mover.Error{Op: "open", Place: root, Name: strings.Join(folders[:i+1], "/"), Err: fmt.Errorf("%w: it is a symbolic link, or no folder", mover.ErrConflict)}
+			return &mover.Error{Op: "open", Location: root, Name: strings.Join(folders[:i+1], "/"), Err: fmt.Errorf("%w: it is a symbolic link, or no folder", mover.ErrConflict)}
 		}
 		if err != nil {
 			return err

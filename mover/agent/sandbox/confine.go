@@ -63,7 +63,7 @@ func confine(c Confinement, at *step) (Enforced, error) {
 	}
 	at.goes("")
 	if err := landlock.V9.BestEffort().RestrictPaths(rules...); err != nil {
-		return Enforced{}, &mover.Error{Op: "confine", Place: fmt.Sprintf("process %d", os.Getpid()), Err: err}
+		return Enforced{}, &mover.Error{Op: "confine", Location: fmt.Sprintf("process %d", os.Getpid()), Err: err}
 	}
 	return Enforced{Landlock: min(abi, knownABI), Wider: wider}, nil
 }

@@ -31,7 +31,7 @@ const (
 func Child() (net.Conn, error) {
 	conn, err := enter()
 	if err != nil {
-		return nil, &mover.Error{Op: "enter", Place: "process " + strconv.Itoa(os.Getpid()), Err: err}
+		return nil, &mover.Error{Op: "enter", Location: "process " + strconv.Itoa(os.Getpid()), Err: err}
 	}
 	return conn, nil
 }

@@ -102,7 +102,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	if p.ended(reapTimeout) {
 		return nil
 	}
-	return &mover.Error{Op: "stop", Place: fmt.Sprintf("process %d", p.PID()),
+	return &mover.Error{Op: "stop", Location: fmt.Sprintf("process %d", p.PID()),
 		Err: fmt.Errorf("%w: it was killed %v ago and waits in the kernel: look at /proc/%d/stack", mover.ErrTimeout, reapTimeout, p.PID())}
 }
 

@@ -48,7 +48,7 @@ func (c Confinement) grants(at *step) (grants []grant, wider []Wider, err error)
 			at.goes(asked)
 			dir, err := resolve(asked)
 			if err != nil {
-				return &mover.Error{Op: "confine to", Place: asked, Err: reason(err)}
+				return &mover.Error{Op: "confine to", Location: asked, Err: reason(err)}
 			}
 			if dir == "" {
 				continue

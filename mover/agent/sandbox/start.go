@@ -77,7 +77,7 @@ func (w *Prestarted) Confine(ctx context.Context, roots Confinement, waits func(
 func (w *Prestarted) Stop() error { return w.p.Stop(0) }
 
 func (o Options) failed(err error) error {
-	return &mover.Error{Op: "act as", Place: "uid " + strconv.FormatUint(uint64(o.Account.UID), 10), Err: err}
+	return &mover.Error{Op: "act as", Location: "uid " + strconv.FormatUint(uint64(o.Account.UID), 10), Err: err}
 }
 
 // begin starts the process.

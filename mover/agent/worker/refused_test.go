@@ -10,7 +10,7 @@ import (
 
 // A run was refused where all of it failed for want of rights, and nothing else was done: any other failure may have changed something.
 func TestRefused(t *testing.T) {
-	denied := &mover.Error{Op: "remove", Place: "/x", Err: mover.ErrPermission}
+	denied := &mover.Error{Op: "remove", Location: "/x", Err: mover.ErrPermission}
 	failures := func(errs ...error) (items []engine.Item) {
 		for _, err := range errs {
 			items = append(items, engine.Item{Err: err})

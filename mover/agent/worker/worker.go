@@ -59,7 +59,7 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	}
 	defer endTrace()
 	go w.tell(ctx, stream)
-	ctx = engine.Telling(ctx, w.state)
+	ctx = engine.WithObserver(ctx, w.state)
 	if w.order.GetLead() {
 		if w.swarm, err = w.joinSwarm(ctx); err != nil {
 			return err

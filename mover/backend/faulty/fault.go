@@ -270,7 +270,7 @@ func (p *Backend) fails(ctx context.Context, f Fault, op Op, name string) error 
 }
 
 func (p *Backend) err(op Op, name string, err error) error {
-	return &mover.Error{Op: string(op), Place: p.inner.String(), Name: name, Err: err}
+	return &mover.Error{Op: string(op), Location: p.inner.String(), Name: name, Err: err}
 }
 
 // around does a call that returns only an error.

@@ -143,7 +143,7 @@ func (p *Backend) enter(ctx context.Context, op, name string, root bool) error {
 }
 
 func (p *Backend) fail(op, name string, err error) error {
-	return &mover.Error{Op: op, Place: p.String(), Name: name, Err: err}
+	return &mover.Error{Op: op, Location: p.String(), Name: name, Err: err}
 }
 
 // Stat implements mover.Source.

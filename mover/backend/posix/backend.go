@@ -93,7 +93,7 @@ var _ mover.Backend = (*Backend)(nil)
 func Open(root string, opts Options) (*Backend, error) {
 	address, err := filepath.Abs(root)
 	if err != nil {
-		return nil, &mover.Error{Op: "open", Place: root, Err: err}
+		return nil, &mover.Error{Op: "open", Location: root, Err: err}
 	}
 	p := &Backend{root: -1, address: address, opts: opts, uid: uint32(os.Geteuid()), asRoot: os.Geteuid() == 0, umask: umask(), washBytes: kernel.Memory() / 8, flush: byKernel}
 	if err := p.open(); err != nil {

@@ -89,7 +89,7 @@ func RemoveEmpty(path, beneath string) error {
 		if err == nil {
 			return nil
 		}
-		return &mover.Error{Op: "remove", Place: path, Err: kernel.Kinded(err)}
+		return &mover.Error{Op: "remove", Location: path, Err: kernel.Kinded(err)}
 	}
 	if beneath == "" {
 		return fail(unix.Rmdir(path))

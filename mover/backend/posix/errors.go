@@ -49,7 +49,7 @@ func (p *Backend) fail(op, name string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return &mover.Error{Op: op, Place: p.address, Name: name, Err: kernel.Kinded(err)}
+	return &mover.Error{Op: op, Location: p.address, Name: name, Err: kernel.Kinded(err)}
 }
 
 // checkName refuses names that are not below the root. The root itself is

@@ -6,7 +6,7 @@
 // goes on behind the last entry that it yielded, a range at the next byte that is
 // missing, a part from its beginning; of a batch only the drafts that failed are
 // published again. All other errors are final and pass through as they are, and so are those with the mark mover.ErrLasting.
-// What waits is told to the context that [Telling] made.
+// What waits is told to the context that [WithNotice] made.
 //
 // All calls through one wrapper share a budget of retries: successes earn it,
 // retries spend it. When it is spent, because most calls fail, waits become as
@@ -259,7 +259,7 @@ func stopped(ctx context.Context, err error) error {
 	if !ok {
 		return context.Cause(ctx)
 	}
-	return &mover.Error{Op: e.Op, Place: e.Place, Name: e.Name, Err: context.Cause(ctx)}
+	return &mover.Error{Op: e.Op, Location: e.Location, Name: e.Name, Err: context.Cause(ctx)}
 }
 
 // wait is between half and the whole of a time that doubles with each failure.

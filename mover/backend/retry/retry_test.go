@@ -117,7 +117,7 @@ func TestWaits(t *testing.T) {
 func TestPassing(t *testing.T) {
 	passes := map[error]bool{mover.ErrTransient: true, mover.ErrUnreachable: true, mover.ErrTimeout: true}
 	for _, kind := range mover.Kinds() {
-		if got := retry.Passing(&mover.Error{Op: "write", Place: "p", Err: fmt.Errorf("%w: for some reason", kind)}); got != passes[kind] {
+		if got := retry.Passing(&mover.Error{Op: "write", Location: "p", Err: fmt.Errorf("%w: for some reason", kind)}); got != passes[kind] {
 			t.Errorf("%v: %v", kind, got)
 		}
 	}
@@ -359,7 +359,7 @@ func TestTelling(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, all := time.Now(), []told(nil)
 				var until time.Time
-				ctx := retry.Telling(t.Context(), func(w *retry.Wait) {
+				ctx := retry.WithNotice(t.Context(), func(w *retry.Wait) {
 					text := ""
 					if w != nil {
 						text = w.String()
@@ -406,7 +406,7 @@ func (a away) Stat(context.Context, string) (mover.Entry, error) {
 	default:
 		return mover.Entry{}, nil
 	}
-	return mover.Entry{}, &mover.Error{Op: "stat", Place: "s3://b", Name: passed.String(), Err: fmt.Errorf("%w: %w", mover.ErrUnreachable, err)}
+	return mover.Entry{}, &mover.Error{Op: "stat", Location: "s3://b", Name: passed.String(), Err: fmt.Errorf("%w: %w", mover.ErrUnreachable, err)}
 }
 
 // TestCauses: each change of the cause is told once, or else logged once, however many calls fail for it and however often.
@@ -417,7 +417,7 @@ func TestCauses(t *testing.T) {
 				ctx := t.Context()
 				var shorts []string
 				if told {
-					ctx = retry.Telling(ctx, func(w *retry.Wait) {
+					ctx = retry.WithNotice(ctx, func(w *retry.Wait) {
 						short := "over"
 						if w != nil {
 							short = w.Short()
@@ -456,7 +456,7 @@ func TestCauses(t *testing.T) {
 func TestSilenceIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []string
-		ctx := retry.Telling(t.Context(), func(w *retry.Wait) {
+		ctx := retry.WithNotice(t.Context(), func(w *retry.Wait) {
 			if w == nil {
 				all = append(all, "")
 				return
@@ -495,7 +495,7 @@ func TestToldEnd(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ends []time.Time
-				ctx := retry.Telling(t.Context(), func(w *retry.Wait) {
+				ctx := retry.WithNotice(t.Context(), func(w *retry.Wait) {
 					if w != nil {
 						ends = append(ends, w.Until)
 					}

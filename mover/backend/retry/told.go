@@ -27,8 +27,8 @@ func (w *Wait) String() string {
 // Short is for which place it waits, and why, in a few words that stay the same while the cause does: "s3://b/x: connection refused".
 func (w *Wait) Short() string {
 	place := ""
-	if e, ok := errors.AsType[*mover.Error](w.Err); ok && e.Place != "" {
-		place = mover.Printable(e.Place) + ": "
+	if e, ok := errors.AsType[*mover.Error](w.Err); ok && e.Location != "" {
+		place = mover.Printable(e.Location) + ": "
 	}
 	return place + cause(w.Err)
 }
@@ -74,10 +74,10 @@ type teller struct {
 
 type tellerKey struct{}
 
-// Telling returns a context under which tell is told of a call that fails for a while, once more when another cause takes the place of the first one,
+// WithNotice returns a context under which tell is told of a call that fails for a while, once more when another cause takes the place of the first one,
 // and with nil when no call fails any more. What is told is not logged as a warning, too.
 // It is called from many goroutines, one at a time, and must not block for long.
-func Telling(ctx context.Context, tell func(*Wait)) context.Context {
+func WithNotice(ctx context.Context, tell func(*Wait)) context.Context {
 	return context.WithValue(ctx, tellerKey{}, &teller{tell: tell})
 }
 
@@ -126,7 +126,7 @@ func Opening(ctx context.Context, o Options, place string, call func() error) er
 	told := tellerOf(ctx)
 	return tries.do(ctx, func() error {
 		if told != nil {
-			defer told.silence(&Wait{&mover.Error{Op: "open", Place: place, Err: errSilent}, time.Now(), tries.silentUntil()})()
+			defer told.silence(&Wait{&mover.Error{Op: "open", Location: place, Err: errSilent}, time.Now(), tries.silentUntil()})()
 		}
 		return call()
 	})

@@ -342,7 +342,7 @@ func (p *Backend) wrap(op, name string, err error) error {
 	if key, raw := rawKey(name); raw {
 		name = key
 	}
-	e := &mover.Error{Op: op, Place: p.address, Name: name, Err: err}
+	e := &mover.Error{Op: op, Location: p.address, Name: name, Err: err}
 	if p.client != nil { // else nothing has been asked of the store
 		p.client.Describe(e)
 	}

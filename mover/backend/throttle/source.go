@@ -69,7 +69,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	waited, werr := b.Wait(r.ctx, int64(n))
 	r.waited += waited
 	if werr != nil {
-		return n, &mover.Error{Op: "read", Place: r.content.source.String(), Name: r.content.Entry().Name, Err: werr}
+		return n, &mover.Error{Op: "read", Location: r.content.source.String(), Name: r.content.Entry().Name, Err: werr}
 	}
 	return n, err
 }

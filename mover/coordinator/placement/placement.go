@@ -136,7 +136,7 @@ func NoTier(op, name string, c *config.Config) error {
 	if question := spelling.Question(name, tiers); question != "" {
 		names = question + " " + names
 	}
-	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: mover.Because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
+	return &mover.Error{Op: op, Location: "tier " + mover.Printable(name), Err: mover.Because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
 }
 
 // InTier reads a location that has to be in a tier, if it names one.

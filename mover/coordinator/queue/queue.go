@@ -195,5 +195,5 @@ func checkNames(flow, id string) error {
 
 // failed names the operation and the flow of an error.
 func failed(op, flow string, err error) error {
-	return &mover.Error{Op: op, Place: "queue", Name: flow, Err: err}
+	return &mover.Error{Op: op, Location: "queue", Name: flow, Err: err}
 }

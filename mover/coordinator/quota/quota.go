@@ -80,7 +80,7 @@ func Over(account string, r Resource, place string, used int64, limits Limits) e
 
 func (r Resource) refused(place, account, has string) error {
 	account = mover.Printable(account)
-	return &mover.Error{Op: "hold", Place: place, Err: mover.OverQuota(fmt.Errorf("%w: %s has %s; %s, or ask the operator for more (quotas.users.%s.%s in the configuration)",
+	return &mover.Error{Op: "hold", Location: place, Err: mover.OverQuota(fmt.Errorf("%w: %s has %s; %s, or ask the operator for more (quotas.users.%s.%s in the configuration)",
 		mover.ErrRefused, account, has, remedies[r], account, string(r)))}
 }
 

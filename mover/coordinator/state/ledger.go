@@ -342,5 +342,5 @@ func (l *Ledger) failed(op string, err error) error {
 	if errors.Is(err, mover.ErrCorrupt) {
 		err = fmt.Errorf("%w; the ledger is damaged: move its directory away and restore a backup into an empty one", err)
 	}
-	return &mover.Error{Op: op + " ledger", Place: l.dir, Err: kvstore.Kind(err)}
+	return &mover.Error{Op: op + " ledger", Location: l.dir, Err: kvstore.Kind(err)}
 }

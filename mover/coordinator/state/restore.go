@@ -32,7 +32,7 @@ func Restore(dir string, r io.Reader, log *slog.Logger) (err error) {
 		return l.failed("restore", err)
 	}
 	if err := l.restore(r); err != nil {
-		err = &mover.Error{Op: "restore ledger", Place: dir, Err: kvstore.Kind(err)}
+		err = &mover.Error{Op: "restore ledger", Location: dir, Err: kvstore.Kind(err)}
 		return errors.Join(err, l.leaveNothing(made))
 	}
 	return nil

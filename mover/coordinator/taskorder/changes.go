@@ -72,7 +72,7 @@ func (s *Order) Unread(tx *state.Tx, t *pb.Task) error {
 			if task.Destroys(t.GetSpec()) {
 				op = "remove"
 			}
-			return &mover.Error{Op: op, Place: place, Err: mover.Because(undone(again), "task %s, which was to read there first, is %s; bring that to its end, or submit this task again to %s what is there all the same", r.GetId(), ending(r), op)}
+			return &mover.Error{Op: op, Location: place, Err: mover.Because(undone(again), "task %s, which was to read there first, is %s; bring that to its end, or submit this task again to %s what is there all the same", r.GetId(), ending(r), op)}
 		}
 	}
 	return nil

@@ -169,7 +169,7 @@ func (s *Order) HalfBrought(tx *state.Tx, t *pb.Task) error {
 			if err != nil {
 				return err
 			}
-			return &mover.Error{Op: "read", Place: place, Err: mover.Because(undone(again), "task %s, which was to bring data there first, is %s; bring the data again, or submit this task again to read what is there", w.GetId(), ending(w))}
+			return &mover.Error{Op: "read", Location: place, Err: mover.Because(undone(again), "task %s, which was to bring data there first, is %s; bring the data again, or submit this task again to read what is there", w.GetId(), ending(w))}
 		}
 	}
 	return nil

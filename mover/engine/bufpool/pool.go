@@ -89,7 +89,7 @@ func (p *Pool) Get(ctx context.Context, n int) ([]byte, error) {
 	if err := p.room.Acquire(ctx, p.charge(size)); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	b, err := p.stock.lend(size, p.limit)
+	b, err := p.stock.take(size, p.limit)
 	if err != nil {
 		p.room.Release(p.charge(size))
 		return nil, err
@@ -136,7 +136,7 @@ func blockSize(n int) int {
 	return max(Align, (n+step-1)/step*step)
 }
 
-func (s *stock) lend(size int, limit int64) ([]byte, error) {
+func (s *stock) take(size int, limit int64) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, err := s.block(size, limit)

@@ -193,5 +193,5 @@ func moveAside(dir string) (string, error) {
 
 // failed says what failed with the journal in dir.
 func failed(op, dir string, err error) error {
-	return &mover.Error{Op: op + " journal", Place: dir, Err: kvstore.Kind(err)}
+	return &mover.Error{Op: op + " journal", Location: dir, Err: kvstore.Kind(err)}
 }

@@ -71,7 +71,7 @@ func (r *run) unblockDirs(ctx context.Context, items []item, dirs, others *spool
 			if it.Source.Kind == mover.Dir {
 				r.unmade.add(it.Source.Name)
 			}
-			r.failed(it, &mover.Error{Op: "copy to", Place: r.target.String(), Name: it.Source.Name, Err: inFailed(r.unmadeFor)})
+			r.failed(it, &mover.Error{Op: "copy to", Location: r.target.String(), Name: it.Source.Name, Err: inFailed(r.unmadeFor)})
 			continue
 		}
 		if it.Source.Kind != mover.Dir {

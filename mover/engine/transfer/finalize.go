@@ -201,7 +201,7 @@ func (r *run) failAll(ctx context.Context, s *spool.Of[item], err error) error {
 	return s.Each(false, func(items []item) error {
 		for i := range items {
 			it := &items[i]
-			r.failed(it, &mover.Error{Op: "change", Place: r.target.String(), Name: it.name(), Err: err})
+			r.failed(it, &mover.Error{Op: "change", Location: r.target.String(), Name: it.name(), Err: err})
 		}
 		return ctx.Err()
 	})

@@ -20,10 +20,10 @@ type Helper struct {
 	o      Options
 }
 
-// NewHand returns a hand between two places. Of the options, By gives the task only
-// (an epoch comes with each work), and Journal, Allow and Crew mean nothing.
-func NewHand(source mover.Source, target mover.Backend, o Options) *Helper {
-	o.Journal, o.Allow, o.Crew = nil, nil, nil
+// NewHelper returns a helper between two backends. Of the options, By gives the task only
+// (an epoch comes with each work), and Journal, Allow and Helpers mean nothing.
+func NewHelper(source mover.Source, target mover.Backend, o Options) *Helper {
+	o.Journal, o.Allow, o.Helpers = nil, nil, nil
 	if o.Counters == nil {
 		o.Counters = new(Counters)
 	}

@@ -48,7 +48,7 @@ const givenMost = 512
 // giver gives works to the crew until stop is called; g is the end of all of them.
 func (r *run) giver(ctx context.Context) (g *errgroup.Group, stop func()) {
 	g, gctx := errgroup.WithContext(ctx)
-	if r.o.Crew == nil {
+	if r.o.Helpers == nil {
 		return g, func() {}
 	}
 	wctx, stop := context.WithCancel(gctx)
@@ -69,7 +69,7 @@ func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
 		case <-while.Done():
 			return
 		}
-		others, err := r.o.Crew.Wanted(while)
+		others, err := r.o.Helpers.Wanted(while)
 		if err != nil {
 			return // the run is over, or stops for a reason that others tell
 		}
@@ -108,7 +108,7 @@ func (w *worker) giveBatch(ctx context.Context, u unit) error {
 	r.n.InFlight.Add(1)
 	defer r.n.InFlight.Add(-1)
 	work := &Work{Task: r.o.By.Task, Steps: stepsOf(u.batch)}
-	reply, err := r.o.Crew.Give(ctx, work)
+	reply, err := r.o.Helpers.Give(ctx, work)
 	if begun := (*Begun)(nil); errors.As(err, &begun) {
 		reply, err = r.goOn(ctx, work, begun.Over)
 	}
@@ -143,7 +143,7 @@ func (r *run) goOn(ctx context.Context, work *Work, over []uint64) (*Reply, erro
 	o := r.o
 	o.Counters = nil // merge counts
 	work.Again, work.Over = true, over
-	return NewHand(r.source, r.target, o).Do(ctx, o.By.Epoch, o.ConfirmLease, nil, work)
+	return NewHelper(r.source, r.target, o).Do(ctx, o.By.Epoch, o.ConfirmLease, nil, work)
 }
 
 // merge takes over what became of a batch. It returns the directories that wait for the removals.
@@ -206,7 +206,7 @@ func (w *worker) giveParts(ctx context.Context, l *large, parts []int) error {
 	}
 	r.n.InFlight.Add(1)
 	defer r.n.InFlight.Add(-1)
-	reply, err := r.o.Crew.Give(ctx, &Work{Task: r.o.By.Task, Parts: &Parts{
+	reply, err := r.o.Helpers.Give(ctx, &Work{Task: r.o.By.Task, Parts: &Parts{
 		Source: l.it.Source, Entry: l.entry, Token: l.draft.Token(), PartBytes: l.bytes, Index: parts,
 	}})
 	switch {

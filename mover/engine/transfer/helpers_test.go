@@ -150,7 +150,7 @@ func (c *crew) do(ctx context.Context, text []byte, epoch uint64, mine func(cont
 	from := mem.New(c.source, mem.Options{})
 	defer from.Close()
 	defer to.Close()
-	return transfer.NewHand(from, to, transfer.Options{Plan: c.plan}).Do(ctx, epoch, mine, yield, w)
+	return transfer.NewHelper(from, to, transfer.Options{Plan: c.plan}).Do(ctx, epoch, mine, yield, w)
 }
 
 // failing tries a work and does not end well. It returns its epoch.
@@ -213,7 +213,7 @@ func runWith(t rapid.TB, source, target *mem.Tree, o mem.Options, f func(*transf
 	p := plan.Options{Both: o.ObjectStore}
 	c := newCrew(t, source, target, o, p, f)
 	res := run(t, source, target, o, p, func(o *transfer.Options) {
-		o.Crew, o.Jobs = c, 1
+		o.Helpers, o.Jobs = c, 1
 		for _, a := range adjust {
 			a(c, o)
 		}
@@ -250,7 +250,7 @@ func TestCrew(t *testing.T) {
 				c, res := runWith(t, source, target, o, func(*transfer.Work) fate { return f },
 					func(c *crew, opts *transfer.Options) {
 						if !o.ObjectStore { // whose batches are so large that there may be but one
-							opts.Turn = c.turn
+							opts.AcquireSlot = c.turn
 						}
 					})
 				if failed := res.failed(); failed != nil {

@@ -80,7 +80,7 @@ func TestAnyFoldedTree(t *testing.T) {
 			if rapid.Bool().Draw(t, "crew") {
 				var mu sync.Mutex
 				dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-				o.Crew = newCrew(t, source, target, mem.Options{}, plan.Options{Delete: true}, func(*transfer.Work) fate {
+				o.Helpers = newCrew(t, source, target, mem.Options{}, plan.Options{Delete: true}, func(*transfer.Work) fate {
 					mu.Lock()
 					defer mu.Unlock()
 					return []fate{done, nobody, killed, yields, begun}[dice.IntN(5)]

@@ -26,8 +26,8 @@ type Options struct {
 	Counters     *Counters                   // nil counts nothing
 	Allow        func(entries int64) error   // asked once before that many are removed; nil allows all
 	ConfirmLease func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
-	Turn         AcquireSlot                 // asked before each unit; nil lets every one begin
-	Crew         Helpers                     // other processes that take works of this run; nil are none
+	AcquireSlot  AcquireSlot                 // asked before each unit; nil lets every one begin
+	Helpers      Helpers                     // other processes that take works of this run; nil are none
 	Tidy         func(context.Context)       // called when all else is done and nothing failed, before directories get their facts; nil does nothing
 	Released     Released                    // what to do with files that have their content in an archive only
 	FailFull     bool                        // end when the target is full, instead of waiting for room

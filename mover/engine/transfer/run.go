@@ -396,7 +396,7 @@ func (r *run) conflict(it *item) error {
 	if it.Source.Kind == 0 {
 		op = "remove"
 	}
-	return &mover.Error{Op: op, Place: r.target.String(), Name: it.name(), Err: fmt.Errorf("%w: %s", mover.ErrConflict, it.Why)}
+	return &mover.Error{Op: op, Location: r.target.String(), Name: it.name(), Err: fmt.Errorf("%w: %s", mover.ErrConflict, it.Why)}
 }
 
 func (r *run) paused(why error) {

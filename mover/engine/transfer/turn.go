@@ -85,11 +85,11 @@ func (u *unit) cost() (c cost) {
 
 // turn waits for a turn.
 func (r *run) turn(ctx context.Context, c cost) (Slot, error) {
-	if r.o.Turn == nil {
+	if r.o.AcquireSlot == nil {
 		return Slot{Done: func(int64) {}, Alone: true}, nil
 	}
 	most, fill := r.fill()
-	g, err := r.o.Turn(ctx, SlotRequest{Bytes: c.bytes, Ops: c.ops, Most: most, Fill: fill})
+	g, err := r.o.AcquireSlot(ctx, SlotRequest{Bytes: c.bytes, Ops: c.ops, Most: most, Fill: fill})
 	if err == nil {
 		r.crowded.Store(!g.Alone)
 	}
@@ -123,7 +123,7 @@ func beside(width int) int { return max(2, width/4) }
 // Some of them are neither in line nor in work: what is moved is published, too, which waits
 // for answers.
 func (r *run) inLine(width int) int {
-	if r.o.Turn == nil {
+	if r.o.AcquireSlot == nil {
 		return 0
 	}
 	return width + 2*beside(width)

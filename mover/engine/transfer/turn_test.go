@@ -31,7 +31,7 @@ func TestTurnsAreWeighed(t *testing.T) {
 		open.Add(1)
 		return transfer.Slot{Done: func(m int64) { moved.Add(m); open.Add(-1) }}, nil
 	}
-	res, err := syncTo(t.Context(), mem.New(source, mem.Options{}), mem.New(target, mem.Options{}), transfer.Options{Turn: turn})
+	res, err := syncTo(t.Context(), mem.New(source, mem.Options{}), mem.New(target, mem.Options{}), transfer.Options{AcquireSlot: turn})
 	if f := res.failed(); err != nil || f != nil {
 		t.Fatal(err, f)
 	}
@@ -114,7 +114,7 @@ func TestUnitsStandInLine(t *testing.T) {
 			var inWork atomic.Int64
 			from := slow{mem.New(source, mem.Options{}), func() { inWork.Store(max(inWork.Load(), n.InFlight.Load())) }}
 			g := &giver{alone: row.alone, room: make(chan struct{}, row.asks.Most)}
-			res, err := syncTo(t.Context(), from, mem.New(target, mem.Options{}), transfer.Options{Turn: g.turn, Jobs: row.jobs, Counters: &n})
+			res, err := syncTo(t.Context(), from, mem.New(target, mem.Options{}), transfer.Options{AcquireSlot: g.turn, Jobs: row.jobs, Counters: &n})
 			if f := res.failed(); err != nil || f != nil {
 				t.Fatal(row.name, err, f)
 			}
@@ -143,7 +143,7 @@ func TestMovesWhileItAsks(t *testing.T) {
 			var asked atomic.Int64
 			o := transfer.Options{
 				Jobs: jobs,
-				Turn: func(context.Context, transfer.SlotRequest) (transfer.Slot, error) {
+				AcquireSlot: func(context.Context, transfer.SlotRequest) (transfer.Slot, error) {
 					return transfer.Slot{Alone: true, Done: func(int64) {}}, nil
 				},
 				ConfirmLease: func(context.Context) error { asked.Add(1); time.Sleep(answer); return nil },

@@ -288,7 +288,7 @@ func (w *worker) clone(ctx context.Context, c mover.Content, d *drafted) (bool, 
 // that the source knows of, if it knows one.
 func (r *run) passed(c mover.Content, e *mover.Entry, sum uint64) error {
 	if was := c.Entry(); was.Known.Has(mover.FactCRC) && was.CRC != sum {
-		return &mover.Error{Op: "read", Place: r.source.String(), Name: e.Name, Err: mover.Unlike(mover.ErrCorrupt)}
+		return &mover.Error{Op: "read", Location: r.source.String(), Name: e.Name, Err: mover.Unlike(mover.ErrCorrupt)}
 	}
 	e.CRC, e.Known = sum, e.Known|mover.FactCRC
 	return nil

@@ -46,7 +46,7 @@ func (p *Backend) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &mover.Error{Op: op, Place: p.called, Name: name, Err: err}
+	return &mover.Error{Op: op, Location: p.called, Name: name, Err: err}
 }
 
 // below is a name as the lender knows it.

@@ -229,5 +229,5 @@ func failure(op, dir string, err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		err = fmt.Errorf("%w: %w", mover.ErrFull, err)
 	}
-	return &mover.Error{Op: op + " audit log", Place: dir, Err: err}
+	return &mover.Error{Op: op + " audit log", Location: dir, Err: err}
 }

@@ -66,5 +66,5 @@ func (r *Rules) Through(c Caller, project, at string, write bool) (string, error
 			return p, nil
 		}
 	}
-	return "", &mover.Error{Op: "use", Place: at, Err: d.Err()}
+	return "", &mover.Error{Op: "use", Location: at, Err: d.Err()}
 }

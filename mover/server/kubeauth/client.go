@@ -85,7 +85,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // there, or an administrator has to give us rights. The caller tries again.
 func (c *Client) call(ctx context.Context, method, path, contentType string, body, answer any) error {
 	fail := func(err error) error {
-		return &mover.Error{Op: strings.ToLower(method), Place: c.server + path, Err: errors.Join(mover.ErrTransient, err)}
+		return &mover.Error{Op: strings.ToLower(method), Location: c.server + path, Err: errors.Join(mover.ErrTransient, err)}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -41,7 +41,7 @@ func In(dir string) *Directory {
 func (d *Directory) Peer(ctx context.Context, conn *net.UnixConn) (Account, error) {
 	a, err := peer(conn)
 	if err != nil {
-		return Account{}, &mover.Error{Op: "identify", Place: "caller", Err: err}
+		return Account{}, &mover.Error{Op: "identify", Location: "caller", Err: err}
 	}
 	u, err := d.user(ctx, fmt.Sprint(a.UID))
 	if err != nil {

@@ -39,7 +39,7 @@ type Authority struct {
 func OpenAuthority(dir string) (*Authority, error) {
 	a := &Authority{path: filepath.Join(dir, authorityFile)}
 	if err := a.open(dir); err != nil {
-		return nil, &mover.Error{Op: "open the authority", Place: a.path, Err: err}
+		return nil, &mover.Error{Op: "open the authority", Location: a.path, Err: err}
 	}
 	return a, nil
 }
@@ -194,7 +194,7 @@ func (a *Authority) chain() (all [][]byte) {
 // this: remove the directory, and let every node join again.
 func (a *Authority) Rotate() error {
 	if err := a.rotate(); err != nil {
-		return &mover.Error{Op: "rotate the authority", Place: a.path, Err: err}
+		return &mover.Error{Op: "rotate the authority", Location: a.path, Err: err}
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ type Issued struct {
 func (a *Authority) Issue(request []byte, id Identity, life time.Duration) (Issued, error) {
 	cert, err := a.issue(request, id, life)
 	if err != nil {
-		return Issued{}, &mover.Error{Op: "sign a certificate for", Place: id.String(), Err: err}
+		return Issued{}, &mover.Error{Op: "sign a certificate for", Location: id.String(), Err: err}
 	}
 	return Issued{Certificate: cert.Raw, Authority: a.bundle(), Serial: serialOf(cert), Expires: cert.NotAfter}, nil
 }

@@ -59,7 +59,7 @@ func (s *Server) Certificate() (*tls.Certificate, error) {
 	}
 	cert, err := s.issue()
 	if err != nil {
-		return nil, &mover.Error{Op: "sign a certificate for", Place: s.id.String(), Err: err}
+		return nil, &mover.Error{Op: "sign a certificate for", Location: s.id.String(), Err: err}
 	}
 	s.root, s.cert = root, cert
 	return cert, nil

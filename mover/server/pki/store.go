@@ -75,7 +75,7 @@ func OpenStore(dir string, id Identity, o StoreOptions) (*Store, error) {
 }
 
 func (k *Store) fail(op string, err error) error {
-	return &mover.Error{Op: op, Place: k.path, Err: err}
+	return &mover.Error{Op: op, Location: k.path, Err: err}
 }
 
 // load reads the file if it is not the one that was read. Call it with mu held.

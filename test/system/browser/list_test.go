@@ -32,11 +32,11 @@ func (d deny) Register(r grpc.ServiceRegistrar) {
 }
 
 func (deny) ListTasks(context.Context, *datamovev1.ListTasksRequest) (*datamovev1.ListTasksResponse, error) {
-	return nil, &mover.Error{Op: "list", Place: "tasks", Err: mover.ErrPermission}
+	return nil, &mover.Error{Op: "list", Location: "tasks", Err: mover.ErrPermission}
 }
 
 func (deny) ListTiers(context.Context, *datamovev1.ListTiersRequest) (*datamovev1.ListTiersResponse, error) {
-	return nil, &mover.Error{Op: "list", Place: "tiers", Err: mover.ErrPermission}
+	return nil, &mover.Error{Op: "list", Location: "tiers", Err: mover.ErrPermission}
 }
 
 // listed waits until the list has exactly these tasks, in this order.

@@ -181,7 +181,7 @@ func (s *service) find(id string) (*datamovev1.Task, error) {
 			return t, nil
 		}
 	}
-	return nil, &mover.Error{Op: "find", Place: "task", Name: id, Err: mover.ErrNotExist}
+	return nil, &mover.Error{Op: "find", Location: "task", Name: id, Err: mover.ErrNotExist}
 }
 
 func (s *service) GetTask(_ context.Context, r *datamovev1.GetTaskRequest) (*datamovev1.Task, error) {
@@ -260,7 +260,7 @@ func (s *service) steer(deed, id string, to datamovev1.TaskState) (*datamovev1.T
 	s.asked = append(s.asked, deed+" "+id)
 	s.mu.Unlock()
 	if denied {
-		return nil, &mover.Error{Op: deed, Place: "task", Name: id, Err: mover.ErrPermission}
+		return nil, &mover.Error{Op: deed, Location: "task", Name: id, Err: mover.ErrPermission}
 	}
 	s.change(id, func(t *datamovev1.Task) { t.State, t.Phase = to, "" })
 	s.mu.Lock()

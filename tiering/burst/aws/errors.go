@@ -95,7 +95,7 @@ func (a *Account) failed(op, name string, err error) error {
 	if kind := kindOf(err); kind != nil {
 		why = fmt.Errorf("%w: %w", kind, why)
 	}
-	return &mover.Error{Op: op, Place: "AWS " + a.region, Name: name, Err: why}
+	return &mover.Error{Op: op, Location: "AWS " + a.region, Name: name, Err: why}
 }
 
 // refusedKeys are the errors of AWS that say of keys that they are none, or not any more.

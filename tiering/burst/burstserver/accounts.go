@@ -18,7 +18,7 @@ import (
 // GetAccounts implements pb.BurstServiceServer. What runs by the hour is in them as it was charged last.
 func (s *Server) GetAccounts(ctx context.Context, r *pb.GetAccountsRequest) (*pb.GetAccountsResponse, error) {
 	c := authz.From(ctx)
-	money, err := s.purse(ctx)
+	money, err := s.budgets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,9 @@ func (s *Server) AdjustAccount(ctx context.Context, r *pb.AdjustAccountRequest) 
 		return nil, mover.Usagef("%s is no day, want one like 2026-11-27", mover.Printable(r.GetDay()))
 	}
 	if _, has := s.o.Config().Burst.Accounts[r.GetTeam()]; !has {
-		return nil, &mover.Error{Op: "adjust", Place: "account of team " + mover.Printable(r.GetTeam()), Err: mover.ErrNotExist}
+		return nil, &mover.Error{Op: "adjust", Location: "account of team " + mover.Printable(r.GetTeam()), Err: mover.ErrNotExist}
 	}
-	money, err := s.purse(ctx)
+	money, err := s.budgets(ctx)
 	if err != nil {
 		return nil, err
 	}

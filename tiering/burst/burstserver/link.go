@@ -110,7 +110,7 @@ func (s *Server) Spend(ctx context.Context, r *agentv1.SpendRequest) (*agentv1.S
 	if err != nil {
 		return nil, err
 	}
-	money, err := s.purse(ctx)
+	money, err := s.budgets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Server) Charge(ctx context.Context) (err error) {
 	})
 	for _, row := range rows {
 		if cerr := s.chargeBurst(ctx, row); cerr != nil {
-			err = errors.Join(err, &mover.Error{Op: "charge", Place: "burst " + row.GetName(), Err: cerr})
+			err = errors.Join(err, &mover.Error{Op: "charge", Location: "burst " + row.GetName(), Err: cerr})
 		}
 	}
 	return err
@@ -190,7 +190,7 @@ func (s *Server) chargeBurst(ctx context.Context, row *ledgerv1.BurstRecord) err
 	if err != nil {
 		return err
 	}
-	money, err := s.purse(ctx)
+	money, err := s.budgets(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (s *Server) keepCharged(ctx context.Context, r *burst.Record) error {
 	}
 	return s.putBurst(ctx, fence{}, text, func(_ *state.Tx, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error) {
 		if was.GetId() != r.ID || was.GetState() != string(r.State) {
-			return nil, &mover.Error{Op: "charge", Place: "burst " + r.ID, Err: mover.ErrChanged}
+			return nil, &mover.Error{Op: "charge", Location: "burst " + r.ID, Err: mover.ErrChanged}
 		}
 		return was, nil
 	})

@@ -28,8 +28,8 @@ type accounts struct {
 	recordMu sync.Mutex // held while the record of a burst is read for a lead, kept for one, or charged here: a lead that begins sees what was charged
 }
 
-// purse is the money of all teams, with the caps of the configuration of this moment.
-func (s *Server) purse(ctx context.Context) (*budget.Ledger, error) {
+// budgets is the money of all teams, with the caps of the configuration of this moment.
+func (s *Server) budgets(ctx context.Context) (*budget.Ledger, error) {
 	s.moneyMu.Lock()
 	defer s.moneyMu.Unlock()
 	conf := s.o.Config()
@@ -154,7 +154,7 @@ func (f fence) holds(tx *state.Tx) error {
 		return err
 	}
 	if t.GetState() != task.Running || t.GetEpoch() != f.epoch {
-		return &mover.Error{Op: "lead", Place: "task " + f.task, Err: mover.ErrHeld}
+		return &mover.Error{Op: "lead", Location: "task " + f.task, Err: mover.ErrHeld}
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func newestBurst(tx *state.Tx, name string) (*ledgerv1.BurstRecord, error) {
 }
 
 func noBurst(name string) error {
-	return &mover.Error{Op: "find", Place: "burst " + mover.Printable(name), Err: refusal(mover.ErrNotExist, "there is no such burst")}
+	return &mover.Error{Op: "find", Location: "burst " + mover.Printable(name), Err: refusal(mover.ErrNotExist, "there is no such burst")}
 }
 
 // textOf is the record of a burst as JSON.
@@ -133,7 +133,7 @@ func (s *Server) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r 
 	work := t.GetSpec().GetBurst()
 	if was.GetId() == r.ID {
 		if from := burst.State(was.GetState()); from != r.State && !from.May(r.State) {
-			return nil, &mover.Error{Op: "keep", Place: "burst " + work.GetName(), Err: fmt.Errorf("%w: it is %s, and can not be %s", mover.ErrConflict, from, r.State)}
+			return nil, &mover.Error{Op: "keep", Location: "burst " + work.GetName(), Err: fmt.Errorf("%w: it is %s, and can not be %s", mover.ErrConflict, from, r.State)}
 		}
 		was.Task = t.GetId()
 		return was, nil
@@ -143,7 +143,7 @@ func (s *Server) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r 
 	case ignoreMissing(err) != nil:
 		return nil, err
 	case err == nil, was != nil && !burst.State(was.GetState()).Ended(), r.Adopted != adopts, !adopts && work.GetStep() != pb.BurstStep_BURST_STEP_UP, r.State != burst.Declared:
-		return nil, &mover.Error{Op: "keep", Place: "burst " + work.GetName(), Err: fmt.Errorf("%w: the record is that of another one", mover.ErrConflict)}
+		return nil, &mover.Error{Op: "keep", Location: "burst " + work.GetName(), Err: fmt.Errorf("%w: the record is that of another one", mover.ErrConflict)}
 	}
 	made := s.o.Now()
 	if last := was.GetCreateTime(); last != nil && !made.After(last.AsTime()) {

@@ -112,7 +112,7 @@ func (s *Server) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst
 			return nil, err
 		}
 		if burst.State(row.GetState()).Ended() && r.GetStep() != pb.BurstStep_BURST_STEP_DOWN && r.GetStep() != pb.BurstStep_BURST_STEP_COSTS {
-			return nil, &mover.Error{Op: "apply", Place: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone; datamove burst up FILE begins it anew")}
+			return nil, &mover.Error{Op: "apply", Location: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone; datamove burst up FILE begins it anew")}
 		}
 		return record.Burst()
 	}
@@ -139,7 +139,7 @@ func (s *Server) sameTeam(b *burst.Burst) error {
 			return ignoreMissing(err)
 		}
 		if row.GetTeam() != string(b.Spec.Team) && !burst.State(row.GetState()).Ended() {
-			return &mover.Error{Op: "apply", Place: "burst " + row.GetName(), Err: fmt.Errorf("%w: another team has one of that name", mover.ErrConflict)}
+			return &mover.Error{Op: "apply", Location: "burst " + row.GetName(), Err: fmt.Errorf("%w: another team has one of that name", mover.ErrConflict)}
 		}
 		return nil
 	})
@@ -304,7 +304,7 @@ func (s *Server) FollowBurst(ctx context.Context, r *pb.FollowBurstRequest) (*pb
 			return err
 		}
 		if burst.State(row.GetState()).Ended() {
-			return &mover.Error{Op: "follow", Place: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone")}
+			return &mover.Error{Op: "follow", Location: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone")}
 		}
 		row.Follower, row.FollowTime, row.Groups, row.Via, row.Agent = &pb.Account{Name: c.Name, Uid: c.UID}, timestamppb.New(s.o.Now()), c.Groups, string(c.Via), c.Agent
 		if r.GetOff() {
@@ -335,7 +335,7 @@ func (s *Server) BringHome(ctx context.Context) (err error) {
 	})
 	for _, row := range due {
 		if ferr := s.followBurst(ctx, row); ferr != nil {
-			err = errors.Join(err, &mover.Error{Op: "bring home", Place: "burst " + row.GetName(), Err: ferr})
+			err = errors.Join(err, &mover.Error{Op: "bring home", Location: "burst " + row.GetName(), Err: ferr})
 		}
 	}
 	return err
@@ -395,7 +395,7 @@ func readFile(name string, most int64) ([]byte, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = &mover.Error{Op: "read", Place: name, Err: fmt.Errorf("%w: more than %d bytes", mover.ErrUsage, most)}
+		err = &mover.Error{Op: "read", Location: name, Err: fmt.Errorf("%w: more than %d bytes", mover.ErrUsage, most)}
 	}
 	return text, err
 }

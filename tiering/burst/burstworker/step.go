@@ -95,7 +95,7 @@ func (b *step) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.Reco
 	}
 	if !convert.Declares(b.work.GetStep()) {
 		if record == nil {
-			return nil, nil, &mover.Error{Op: "find", Place: "burst " + b.work.GetName(), Err: mover.ErrNotExist}
+			return nil, nil, &mover.Error{Op: "find", Location: "burst " + b.work.GetName(), Err: mover.ErrNotExist}
 		}
 		declared, err := record.Burst()
 		return declared, record, err

@@ -163,13 +163,13 @@ func TestBill(t *testing.T) {
 
 // slow is money for which somebody thinks a while about each part.
 type slow struct {
-	purse
+	budgetClient
 	clock *aws.Clock
 }
 
 func (s slow) Allow(ctx context.Context, team, burst string, amount pricing.Money) error {
 	s.clock.Pass(20 * time.Minute)
-	return s.purse.Allow(ctx, team, burst, amount)
+	return s.budgetClient.Allow(ctx, team, burst, amount)
 }
 
 // TestObjective: when the link gets slow, it is said that more work may be lost than is wanted, while the checkpoint is still coming.

@@ -85,7 +85,7 @@ func (m mortal) Await(ctx context.Context, look func(context.Context) (bool, err
 
 // mortalPurse is money that is spent by who dies.
 type mortalPurse struct {
-	purse
+	budgetClient
 	life *life
 }
 
@@ -93,7 +93,7 @@ func (m mortalPurse) Reserve(ctx context.Context, r budget.Request) (budget.Outc
 	if m.life.over() {
 		return budget.Outcome{}, errDied
 	}
-	out, err := m.purse.Reserve(ctx, r)
+	out, err := m.budgetClient.Reserve(ctx, r)
 	return out, m.life.did("reserve", err)
 }
 
@@ -101,7 +101,7 @@ func (m mortalPurse) Charge(ctx context.Context, r budget.Request) (budget.Outco
 	if m.life.over() {
 		return budget.Outcome{}, errDied
 	}
-	out, err := m.purse.Charge(ctx, r)
+	out, err := m.budgetClient.Charge(ctx, r)
 	return out, m.life.did("charge", err)
 }
 
@@ -109,7 +109,7 @@ func (m mortalPurse) Settle(ctx context.Context, r budget.Request) (budget.Outco
 	if m.life.over() {
 		return budget.Outcome{}, errDied
 	}
-	out, err := m.purse.Settle(ctx, r)
+	out, err := m.budgetClient.Settle(ctx, r)
 	return out, m.life.did("settle", err)
 }
 

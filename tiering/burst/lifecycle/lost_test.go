@@ -160,7 +160,7 @@ type narrow struct {
 
 func (n narrow) Text(ctx context.Context, l location.Location, most int64) ([]byte, error) {
 	if !mover.Within(l.Prefix, n.prefix) {
-		return nil, &mover.Error{Op: "open", Place: l.String(), Err: mover.ErrPermission}
+		return nil, &mover.Error{Op: "open", Location: l.String(), Err: mover.ErrPermission}
 	}
 	return n.way.Text(ctx, l, most)
 }

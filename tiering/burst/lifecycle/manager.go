@@ -63,8 +63,8 @@ type way interface {
 	Remove(ctx context.Context, l location.Location) error
 }
 
-// purse is the money. *budget.Ledger is one.
-type purse interface {
+// budgetClient is the money. *budget.Ledger is one.
+type budgetClient interface {
 	Reserve(ctx context.Context, r budget.Request) (budget.Outcome, error)
 	Charge(ctx context.Context, r budget.Request) (budget.Outcome, error)
 	Settle(ctx context.Context, r budget.Request) (budget.Outcome, error)
@@ -75,7 +75,7 @@ type purse interface {
 type Manager struct {
 	Cloud  cloud
 	Way    way
-	Purse  purse
+	Purse  budgetClient
 	Book   *pricing.Book
 	Rules  *burst.Admission
 	Keep   func(*burst.Record) error // makes a record durable

@@ -30,7 +30,7 @@ func Open(ctx context.Context, s Setting, b *burst.Burst) (*Manager, error) {
 	root := location.OfTier(b.Spec.Cloud.Tier, "")
 	at, ok := s.Site.Resolve(root)
 	if !ok || !at.InStore() {
-		return nil, &mover.Error{Op: "open", Place: root.String(), Err: mover.ErrUsage}
+		return nil, &mover.Error{Op: "open", Location: root.String(), Err: mover.ErrUsage}
 	}
 	options, err := s.Site.Bucket(at)
 	if err != nil {

@@ -15,9 +15,9 @@ func (l *Manager) Look(ctx context.Context, records map[string]*burst.Record) ([
 	if err != nil {
 		return nil, err
 	}
-	var all []burst.Sight
+	var all []burst.Observed
 	for _, fs := range systems {
-		s := burst.Sight{ID: fs.ID, Kind: burst.FileSystemSight, State: fs.State, Tags: fs.Tags, Since: fs.Since}
+		s := burst.Observed{ID: fs.ID, Kind: burst.FileSystemSight, State: fs.State, Tags: fs.Tags, Since: fs.Since}
 		if err := l.regard(ctx, &s, records[fs.Tags[burst.TagBurst]]); err != nil {
 			return nil, err
 		}
@@ -28,7 +28,7 @@ func (l *Manager) Look(ctx context.Context, records map[string]*burst.Record) ([
 		return nil, err
 	}
 	for _, i := range instances {
-		s := burst.Sight{ID: i.ID, Kind: burst.InstanceSight, State: i.State, Tags: i.Tags, Since: i.Since, Type: i.Type}
+		s := burst.Observed{ID: i.ID, Kind: burst.InstanceSight, State: i.State, Tags: i.Tags, Since: i.Since, Type: i.Type}
 		if err := l.regard(ctx, &s, records[i.Tags[burst.TagBurst]]); err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func (l *Manager) Look(ctx context.Context, records map[string]*burst.Record) ([
 }
 
 // regard adds what is known of something of which there is a record: of others nothing is asked.
-func (l *Manager) regard(ctx context.Context, s *burst.Sight, r *burst.Record) error {
+func (l *Manager) regard(ctx context.Context, s *burst.Observed, r *burst.Record) error {
 	if r == nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func oldest(r *burst.Record) (at time.Time) {
 	return at
 }
 
-func (l *Manager) pending(ctx context.Context, s *burst.Sight) error {
+func (l *Manager) pending(ctx context.Context, s *burst.Observed) error {
 	tasks, err := l.Cloud.Tasks(ctx, s.ID)
 	for _, t := range tasks {
 		if !t.Ended() {

@@ -188,7 +188,7 @@ func TestReaper(t *testing.T) {
 //safety:aws with TestReaper
 func TestReapRefuses(t *testing.T) {
 	w := newWorld(t, 10_000*pricing.Dollar)
-	for _, v := range []burst.Verdict{{Sight: burst.Sight{ID: "fs-1", Kind: burst.FileSystemSight}}, {Take: true, Sight: burst.Sight{ID: "fs-1"}}, {Take: true, Ours: true}} {
+	for _, v := range []burst.Verdict{{Sight: burst.Observed{ID: "fs-1", Kind: burst.FileSystemSight}}, {Take: true, Sight: burst.Observed{ID: "fs-1"}}, {Take: true, Ours: true}} {
 		if err := w.leg().Reap(t.Context(), v, nil); !errors.Is(err, mover.ErrRefused) {
 			t.Errorf("%+v: %v", v, err)
 		}

@@ -123,7 +123,7 @@ func (s *Server) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tr
 	case err != nil:
 		return tree, "", err
 	case tier == "":
-		return tree, "", &mover.Error{Op: "find", Place: asked.GetLocation(), Err: mover.Because(mover.ErrUsage, "it is in no tier of the service, and only those are catalogued: name it as TIER:path")}
+		return tree, "", &mover.Error{Op: "find", Location: asked.GetLocation(), Err: mover.Because(mover.ErrUsage, "it is in no tier of the service, and only those are catalogued: name it as TIER:path")}
 	}
 	tree.Tier = tier
 	if local {

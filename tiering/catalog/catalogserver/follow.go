@@ -32,7 +32,7 @@ type hearings struct {
 // hearing is one of them.
 type hearing struct {
 	feed   string
-	keeper *changefeed.Keeper
+	keeper *changefeed.Follower
 }
 
 // Follow implements agentv1.LinkServiceServer.
@@ -60,7 +60,7 @@ func (s *Server) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, a
 	if err != nil {
 		return err
 	}
-	k := &changefeed.Keeper{Catalog: s.o.Catalog, Tree: tree, Source: f, Feed: f, Options: changefeed.Options{Logger: s.log}}
+	k := &changefeed.Follower{Catalog: s.o.Catalog, Tree: tree, Source: f, Feed: f, Options: changefeed.Options{Logger: s.log}}
 	s.hearings.begin(tree, hearing{t.Feed, k})
 	defer s.hearings.end(tree, k)
 	var g sync.WaitGroup
@@ -105,7 +105,7 @@ func (h *hearings) begin(tree catalog.Tree, one hearing) {
 }
 
 // end forgets one, if no later one has taken its place.
-func (h *hearings) end(tree catalog.Tree, k *changefeed.Keeper) {
+func (h *hearings) end(tree catalog.Tree, k *changefeed.Follower) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all[tree].keeper == k {

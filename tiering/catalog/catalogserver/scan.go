@@ -36,7 +36,7 @@ func (s *Server) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanT
 	nodes := []string{r.GetNode()}
 	if t.NodeLocal && r.GetNode() == "" {
 		if nodes = s.c.Reaching(r.GetTier()); len(nodes) == 0 {
-			return nil, &mover.Error{Op: "scan", Place: "tier " + r.GetTier(), Err: mover.Because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
+			return nil, &mover.Error{Op: "scan", Location: "tier " + r.GetTier(), Err: mover.Because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
 		}
 	}
 	out := &pb.ScanTierResponse{}
@@ -197,7 +197,7 @@ func (s *Server) scanned(t *pb.Task) error {
 		at = state.Parted
 	}
 	if err == nil && at.Before(t.GetStartTime().AsTime()) {
-		err = &mover.Error{Op: "scan", Place: t.GetSpec().GetSource(), Err: fmt.Errorf("%w: its lead has sent no walk to the end", mover.ErrTransient)}
+		err = &mover.Error{Op: "scan", Location: t.GetSpec().GetSource(), Err: fmt.Errorf("%w: its lead has sent no walk to the end", mover.ErrTransient)}
 	}
 	return err
 }

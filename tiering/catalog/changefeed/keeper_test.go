@@ -104,7 +104,7 @@ func TestKeeper(t *testing.T) {
 		{Names: []string{"a", "bad", "c", "gone", "../x"}, Marks: mark(2)},
 		{All: true, Why: "it was said", Marks: mark(3)},
 	}}
-	k := &Keeper{Catalog: c, Tree: scratch, Source: src, Feed: f, Options: Options{Retry: time.Millisecond}}
+	k := &Follower{Catalog: c, Tree: scratch, Source: src, Feed: f, Options: Options{Retry: time.Millisecond}}
 	write("a", 1)
 	write("gone", 1)
 	f.begun = func(marks Marks) {

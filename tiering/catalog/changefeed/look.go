@@ -22,7 +22,7 @@ const (
 func cutSlash(name string) (string, bool) { return strings.CutSuffix(name, "/") }
 
 // lookAll looks at names, some of them in one transaction. They are in their order, so that names of one directory come together.
-func (k *Keeper) lookAll(ctx context.Context, names []string) error {
+func (k *Follower) lookAll(ctx context.Context, names []string) error {
 	for some := range slices.Chunk(names, cmp.Or(k.Options.Names, lookNames)) {
 		if err := k.look(ctx, some, catalog.Mark{}); err != nil {
 			return err
@@ -33,11 +33,11 @@ func (k *Keeper) lookAll(ctx context.Context, names []string) error {
 
 // look looks at names until all were seen, and stores the mark. When it does not come about, and that is not because nothing does, the names are halved
 // until the one is found that can not be looked at.
-func (k *Keeper) look(ctx context.Context, names []string, mark catalog.Mark) error {
+func (k *Follower) look(ctx context.Context, names []string, mark catalog.Mark) error {
 	return k.lookTry(ctx, names, mark, lookTries)
 }
 
-func (k *Keeper) lookTry(ctx context.Context, names []string, mark catalog.Mark, tries int) error {
+func (k *Follower) lookTry(ctx context.Context, names []string, mark catalog.Mark, tries int) error {
 	for pause := k.pause(); ; tries-- {
 		err := k.Catalog.Look(ctx, k.Tree, k.Source, names, mark)
 		if err == nil {
@@ -63,7 +63,7 @@ func (k *Keeper) lookTry(ctx context.Context, names []string, mark catalog.Mark,
 }
 
 // answers reports whether the tree and the catalog do: then it is a name's fault that a look failed.
-func (k *Keeper) answers(ctx context.Context) bool {
+func (k *Follower) answers(ctx context.Context) bool {
 	stat := k.Source.Stat
 	if g, ok := mover.As[catalog.Glancer](k.Source); ok {
 		stat = g.Glance
@@ -75,7 +75,7 @@ func (k *Keeper) answers(ctx context.Context) bool {
 }
 
 // leave gives up on a name for a while.
-func (k *Keeper) leave(ctx context.Context, name string, err error) {
+func (k *Follower) leave(ctx context.Context, name string, err error) {
 	k.mu.Lock()
 	if k.left == nil {
 		k.left = map[string]struct{}{}
@@ -91,7 +91,7 @@ func (k *Keeper) leave(ctx context.Context, name string, err error) {
 }
 
 // lookAgain tries names that were given up on from time to time, until ctx ends.
-func (k *Keeper) lookAgain(ctx context.Context) {
+func (k *Follower) lookAgain(ctx context.Context) {
 	tick := time.NewTicker(cmp.Or(k.Options.Left, leftEvery))
 	defer tick.Stop()
 	for {

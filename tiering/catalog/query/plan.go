@@ -13,7 +13,7 @@ import (
 type Area struct {
 	Tree   catalog.Tree
 	Dir    string
-	Ground func() Ground
+	Ground func() FactSource
 }
 
 // Plan asks a policy about all files of some areas. passes says what is left out; nil leaves out nothing, and it is called from many goroutines.
@@ -25,7 +25,7 @@ func (r Reader) Plan(ctx context.Context, p *policy.Program, areas []Area, now t
 		if err != nil {
 			return nil, err
 		}
-		selections, grounds := make([]*policy.Selection, workers()), make([]Ground, workers())
+		selections, grounds := make([]*policy.Selection, workers()), make([]FactSource, workers())
 		for w := range selections {
 			selections[w], grounds[w] = p.Judge(now, r.People).Select(), area.Ground()
 		}

@@ -23,16 +23,16 @@ type Question struct {
 	Now    time.Time     // what ages are counted from; zero is now
 }
 
-// Ground tells what is known of places in a tree. It is for one goroutine.
-type Ground interface {
+// FactSource tells what is known of locations in a tree. It is for one goroutine.
+type FactSource interface {
 	At(f *dataset.File) *policy.Facts // until it is asked again
 }
 
 // Reader answers.
 type Reader struct {
 	Catalog *catalog.Catalog
-	People  policy.People // nil: accounts are numbers
-	Ground  func() Ground // one for each goroutine; nil knows nothing but the tier
+	People  policy.People     // nil: accounts are numbers
+	Ground  func() FactSource // one for each goroutine; nil knows nothing but the tier
 }
 
 // Found is a file that is meant.
@@ -66,7 +66,7 @@ func (r Reader) answer(q Question) (*answer, error) {
 		if !s.Began.IsZero() {
 			what = "its first scan has not come to its end"
 		}
-		err = &mover.Error{Op: "read the catalog of", Place: q.Tree.String(), Err: &unscanned{what}}
+		err = &mover.Error{Op: "read the catalog of", Location: q.Tree.String(), Err: &unscanned{what}}
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (u *unscanned) Unwrap() error { return mover.ErrNotExist }
 type teller struct {
 	*answer
 	judge  *policy.Judge
-	ground Ground
+	ground FactSource
 }
 
 func (a *answer) teller() *teller {

@@ -69,7 +69,7 @@ func world(t testing.TB, files int) (query.Reader, []dataset.File) {
 		must.Do(t, err)
 		all = append(all, dataset.FileOf(&e, seen.Unix()))
 	}
-	return query.Reader{Catalog: c, People: people{}, Ground: func() query.Ground { return &ground{} }}, all
+	return query.Reader{Catalog: c, People: people{}, Ground: func() query.FactSource { return &ground{} }}, all
 }
 
 func idle(f dataset.File) time.Duration {

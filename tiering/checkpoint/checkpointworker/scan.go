@@ -138,7 +138,7 @@ func (s *scanner) within(ctx context.Context, dirs []string, want string) (names
 				continue
 			}
 			if names = append(names, mover.Join(dir, base)); len(names) > foldersMost {
-				return nil, &mover.Error{Op: "look for checkpoints", Place: s.tier.String(), Err: fmt.Errorf("%w: more than %d folders are meant (tiers.NAME.checkpoints.folders)", mover.ErrRefused, foldersMost)}
+				return nil, &mover.Error{Op: "look for checkpoints", Location: s.tier.String(), Err: fmt.Errorf("%w: more than %d folders are meant (tiers.NAME.checkpoints.folders)", mover.ErrRefused, foldersMost)}
 			}
 		}
 	}

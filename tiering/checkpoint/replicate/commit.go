@@ -23,7 +23,7 @@ const readers = 4
 func (s *Site) Commit(ctx context.Context, f *Folder, name string, tags []string) (checkpoint.Commit, error) {
 	found, is, err := checkpoint.Look(ctx, f, f.Profile, name)
 	fail := func(err error) (checkpoint.Commit, error) {
-		return checkpoint.Commit{}, &mover.Error{Op: "commit", Place: f.String(), Name: name, Err: err}
+		return checkpoint.Commit{}, &mover.Error{Op: "commit", Location: f.String(), Name: name, Err: err}
 	}
 	switch {
 	case err != nil:
@@ -139,7 +139,7 @@ func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (ch
 	}
 	now, is, err := checkpoint.Look(ctx, f, f.Profile, found.Name)
 	if err == nil && (!is || now.Save != found.Save) {
-		err = &mover.Error{Op: "commit", Place: f.String(), Name: found.Name, Err: fmt.Errorf("%w: somebody writes there", mover.ErrChanged)}
+		err = &mover.Error{Op: "commit", Location: f.String(), Name: found.Name, Err: fmt.Errorf("%w: somebody writes there", mover.ErrChanged)}
 	}
 	return c, err
 }

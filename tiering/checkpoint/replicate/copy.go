@@ -236,7 +236,7 @@ func (c *carrying) same(ctx context.Context) error {
 	case !is:
 		return ErrSuperseded
 	}
-	return &mover.Error{Op: "copy", Place: c.from.String(), Name: c.found.Name, Err: fmt.Errorf("%w: it was written again meanwhile", mover.ErrChanged)}
+	return &mover.Error{Op: "copy", Location: c.from.String(), Name: c.found.Name, Err: fmt.Errorf("%w: it was written again meanwhile", mover.ErrChanged)}
 }
 
 // compare holds what is at the target to what was seen at the source, and to the checksums that this has a record of. It returns the record.
@@ -275,7 +275,7 @@ func (c *carrying) compare(ctx context.Context, tree checkpoint.Tree, at string)
 		}
 		at.CRC, at.HasCRC = sum, true
 		if want, is := known[f.Name]; is && want != sum {
-			return there, &mover.Error{Op: "copy", Place: c.from.String(), Name: mover.Join(c.found.Name, f.Name), Err: fmt.Errorf("%w: its record has another one", mover.ErrCorrupt)}
+			return there, &mover.Error{Op: "copy", Location: c.from.String(), Name: mover.Join(c.found.Name, f.Name), Err: fmt.Errorf("%w: its record has another one", mover.ErrCorrupt)}
 		}
 	}
 	there.Created, there.Save, there.Level, there.From, there.Took = time.Now().UTC().Truncate(time.Second), c.save, c.level, c.from.String(), time.Since(c.began)
@@ -286,7 +286,7 @@ func (c *carrying) compare(ctx context.Context, tree checkpoint.Tree, at string)
 }
 
 func (c *carrying) unlike(format string, args ...any) error {
-	return &mover.Error{Op: "copy", Place: c.from.String(), Name: c.found.Name, Err: mover.Errorf(mover.ErrChanged, format, args...)}
+	return &mover.Error{Op: "copy", Location: c.from.String(), Name: c.found.Name, Err: mover.Errorf(mover.ErrChanged, format, args...)}
 }
 
 // apart are the files of a set that do not come with the rest.

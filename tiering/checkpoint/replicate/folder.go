@@ -109,7 +109,7 @@ func (f *Folder) here() error {
 		return nil
 	}
 	fail := func(err error) error {
-		return &mover.Error{Op: "look at", Place: f.String(), Err: err}
+		return &mover.Error{Op: "look at", Location: f.String(), Err: err}
 	}
 	is, err := f.root.Stat(".")
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *Folder) child(name string) location.Location { return f.Location.Child(
 func (f *Folder) look(ctx context.Context, name string) (checkpoint.Found, error) {
 	found, is, err := checkpoint.Look(ctx, f, f.Profile, name)
 	if err == nil && !is {
-		err = &mover.Error{Op: "look at", Place: f.String(), Name: name, Err: ErrSuperseded}
+		err = &mover.Error{Op: "look at", Location: f.String(), Name: name, Err: ErrSuperseded}
 	}
 	return found, err
 }
@@ -186,5 +186,5 @@ var ErrSuperseded = fmt.Errorf("superseded: it is gone: %w", fs.ErrNotExist)
 
 // incomplete is the error of a checkpoint that is not complete.
 func incomplete(f *Folder, found checkpoint.Found) error {
-	return &mover.Error{Op: "take", Place: f.String(), Name: found.Name, Err: fmt.Errorf("%w: it is not complete: %s", mover.ErrConflict, mover.Printable(found.Why))}
+	return &mover.Error{Op: "take", Location: f.String(), Name: found.Name, Err: fmt.Errorf("%w: it is not complete: %s", mover.ErrConflict, mover.Printable(found.Why))}
 }

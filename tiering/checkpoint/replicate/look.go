@@ -14,7 +14,7 @@ type Looker struct {
 	Guesses bool          // the framework is found out each time: the first checkpoint may not have been there
 	Hurries bool          // what its framework has sealed is complete, however short it has been still
 
-	sights checkpoint.Sights
+	sights checkpoint.Stability
 	torn   map[string]torn
 }
 

@@ -167,7 +167,7 @@ func (s *Site) recheck(ctx context.Context, t Tier, name string) (why string, er
 func (t Tier) still(ctx context.Context, name string) (found checkpoint.Found, is bool, err error) {
 	found, is, err = checkpoint.Look(ctx, t, t.Profile, name)
 	if err == nil && is && SaveOf(found) != t.saves[name] {
-		err = &mover.Error{Op: "remove", Place: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
+		err = &mover.Error{Op: "remove", Location: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
 	return found, is, err
 }

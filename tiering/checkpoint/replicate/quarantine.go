@@ -62,7 +62,7 @@ func (f *Folder) Unprune() (names []string, err error) {
 			if errors.Is(err, fs.ErrExist) {
 				err = fmt.Errorf("%w: another one has its name: move that away, and bring this one back then (%w)", mover.ErrConflict, err)
 			}
-			errs = append(errs, &mover.Error{Op: "bring back", Place: f.String(), Name: e.Name(), Err: err})
+			errs = append(errs, &mover.Error{Op: "bring back", Location: f.String(), Name: e.Name(), Err: err})
 			continue
 		}
 		names = append(names, e.Name())

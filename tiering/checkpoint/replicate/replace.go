@@ -161,5 +161,5 @@ func (c *carrying) follows(there checkpoint.Found) bool {
 
 // taken is ErrTaken with its cause and the remedy.
 func (c *carrying) taken(why string) error {
-	return &mover.Error{Op: "restore", Place: c.to.String(), Name: c.found.Name, Err: fmt.Errorf("%w: %s: move it away, or restore to another directory", ErrTaken, why)}
+	return &mover.Error{Op: "restore", Location: c.to.String(), Name: c.found.Name, Err: fmt.Errorf("%w: %s: move it away, or restore to another directory", ErrTaken, why)}
 }

@@ -75,7 +75,7 @@ func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
 
 // conflict is the error of a save that has the name of another one.
 func (c *carrying) conflict() error {
-	return &mover.Error{Op: "copy", Place: c.to.String(), Name: c.found.Name,
+	return &mover.Error{Op: "copy", Location: c.to.String(), Name: c.found.Name,
 		Err: fmt.Errorf("%w: another save of it is there, and a store can not exchange it: give each save a name of its own", mover.ErrConflict)}
 }
 

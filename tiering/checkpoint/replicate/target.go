@@ -390,7 +390,7 @@ func (r *route) carryStill(ctx context.Context, site *Site, from *Folder, one re
 		return Result{}, err
 	}
 	if SaveOf(found) != one.save {
-		return Result{}, &mover.Error{Op: "copy", Place: from.String(), Name: one.name, Err: fmt.Errorf("%w: it was written again", mover.ErrChanged)}
+		return Result{}, &mover.Error{Op: "copy", Location: from.String(), Name: one.name, Err: fmt.Errorf("%w: it was written again", mover.ErrChanged)}
 	}
 	if !found.Complete {
 		return Result{}, incomplete(from, found)

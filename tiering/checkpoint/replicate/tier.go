@@ -87,7 +87,7 @@ func (s *Site) Bring(ctx context.Context, from *Folder, is Save, to *Folder, sta
 		return Result{}, err
 	}
 	if SaveOf(found) != is.Save {
-		return Result{}, &mover.Error{Op: "copy", Place: from.String(), Name: is.Name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
+		return Result{}, &mover.Error{Op: "copy", Location: from.String(), Name: is.Name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
 	if state == nil {
 		state = func(checkpoint.State) {}
@@ -132,15 +132,15 @@ func (s *Site) Expire(ctx context.Context, tier location.Location, folder string
 		case err != nil:
 			return err
 		case !is, !found.Complete, SaveOf(found) != one.Save:
-			return &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s is not what it was", mover.ErrChanged, mover.Printable(one.Name))}
+			return &mover.Error{Op: "remove", Location: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s is not what it was", mover.ErrChanged, mover.Printable(one.Name))}
 		case one == e.Save && found.View.Names(one.Name):
-			return &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: a tracker names it", mover.ErrChanged)}
+			return &mover.Error{Op: "remove", Location: f.String(), Name: e.Name, Err: fmt.Errorf("%w: a tracker names it", mover.ErrChanged)}
 		case one == e.Save, found.Commit == nil, !found.Commit.Verified() && !found.Commit.Summed(): // it counts for a copy elsewhere, and its format has been looked at
 			continue
 		}
 		why, err := s.recheck(ctx, Tier{Folder: f, saves: map[string]string{one.Name: one.Save}}, one.Name)
 		if err == nil && why != "" {
-			err = &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s does not count: %s", mover.ErrChanged, mover.Printable(one.Name), why)}
+			err = &mover.Error{Op: "remove", Location: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s does not count: %s", mover.ErrChanged, mover.Printable(one.Name), why)}
 		}
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ const (
 // mover.ErrTimeout then, after a deadline. Meanwhile it tells of each that is not there yet why: an *Underway,
 // or what went wrong and is tried again. A mover that can not be reached may come back, as long as ctx lasts. What is
 // there is held, also when others are not.
-func (m *Mover) All(ctx context.Context, wants []Want, told func(i int, err error)) ([]Place, error) {
+func (m *Mover) All(ctx context.Context, wants []Want, told func(i int, err error)) ([]Staged, error) {
 	w := m.waitFor(wants, told)
 	for w.next(ctx) {
 		for _, i := range w.failed {
@@ -42,7 +42,7 @@ func (m *Mover) All(ctx context.Context, wants []Want, told func(i int, err erro
 }
 
 // Each waits as All does, and goes on for the others when one has failed. It returns where each is, or why it is not there.
-func (m *Mover) Each(ctx context.Context, wants []Want, told func(i int, err error)) ([]Place, []error) {
+func (m *Mover) Each(ctx context.Context, wants []Want, told func(i int, err error)) ([]Staged, []error) {
 	w := m.waitFor(wants, told)
 	for w.next(ctx) {
 	}
@@ -57,7 +57,7 @@ type waiting struct {
 	m      *Mover
 	wants  []Want
 	told   func(i int, err error)
-	places []Place
+	places []Staged
 	errs   []error
 	fails  []int
 	left   []int // that are not there, and may come
@@ -66,7 +66,7 @@ type waiting struct {
 }
 
 func (m *Mover) waitFor(wants []Want, told func(i int, err error)) *waiting {
-	w := &waiting{m: m, wants: wants, told: told, places: make([]Place, len(wants)), errs: make([]error, len(wants)), fails: make([]int, len(wants)), left: make([]int, len(wants))}
+	w := &waiting{m: m, wants: wants, told: told, places: make([]Staged, len(wants)), errs: make([]error, len(wants)), fails: make([]int, len(wants)), left: make([]int, len(wants))}
 	for i := range w.left {
 		w.left[i] = i
 	}
@@ -107,7 +107,7 @@ func (w *waiting) next(ctx context.Context) bool {
 }
 
 // askAll asks for some of what is wanted, for several at a time. What ended with ctx says nothing new.
-func (m *Mover) askAll(ctx context.Context, wants []Want, which []int, places []Place, errs []error) {
+func (m *Mover) askAll(ctx context.Context, wants []Want, which []int, places []Staged, errs []error) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	room := make(chan struct{}, mostAsks)

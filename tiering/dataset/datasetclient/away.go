@@ -27,7 +27,7 @@ type Away struct {
 	*Mover
 	File string
 	// Note keeps what is at a place from being removed until a time, where it is whole; the zero time ends that.
-	Note func(ctx context.Context, at Place, until time.Time) error
+	Note func(ctx context.Context, at Staged, until time.Time) error
 
 	noting sync.Mutex // held while a note is made or ended, which may wait for a file system; before mu
 	mu     sync.Mutex
@@ -43,14 +43,14 @@ type memory struct {
 
 // had is where a source was, when the coordinator said so last.
 type had struct {
-	Place Place     `json:"place"`
+	Place Staged    `json:"place"`
 	At    time.Time `json:"at"`
 }
 
 // owing is a holder that the coordinator does not know of yet.
 type owing struct {
 	Source Source    `json:"source"`
-	Place  Place     `json:"place"`
+	Place  Staged    `json:"place"`
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"` // that of the note
 }
@@ -62,7 +62,7 @@ const (
 )
 
 // Stage is that of the Mover while that can be reached.
-func (a *Away) Stage(ctx context.Context, s Source, holder string) (Place, error) {
+func (a *Away) Stage(ctx context.Context, s Source, holder string) (Staged, error) {
 	before, known := a.before(s)
 	if !known {
 		place, err := a.Mover.Stage(ctx, s, holder)
@@ -86,8 +86,8 @@ func (a *Away) Stage(ctx context.Context, s Source, holder string) (Place, error
 	case !silent && !errors.Is(err, mover.ErrUnreachable):
 		return place, err
 	}
-	if lendErr := a.lend(ctx, s, holder, before); lendErr != nil {
-		return Place{}, fmt.Errorf("%w; it comes when the coordinator answers again: what was here before can not be had without it: %s", err, lendErr.Error())
+	if lendErr := a.lease(ctx, s, holder, before); lendErr != nil {
+		return Staged{}, fmt.Errorf("%w; it comes when the coordinator answers again: what was here before can not be had without it: %s", err, lendErr.Error())
 	}
 	before.Away = true
 	return before, nil
@@ -139,13 +139,13 @@ func (a *Away) tellOf(ctx context.Context, holder string, o owing) error {
 		return a.settle(ctx, holder)
 	}
 	if time.Until(o.Until) < a.ttl()/2 {
-		err = errors.Join(err, a.lend(ctx, o.Source, holder, o.Place))
+		err = errors.Join(err, a.lease(ctx, o.Source, holder, o.Place))
 	}
 	return fmt.Errorf("%s has %s, and the coordinator could not be told: %w", mover.Printable(holder), mover.Printable(o.Source.Location), err)
 }
 
-// lend gives a holder what is at a place, and remembers that.
-func (a *Away) lend(ctx context.Context, s Source, holder string, at Place) error {
+// lease gives a holder what is at a place, and remembers that.
+func (a *Away) lease(ctx context.Context, s Source, holder string, at Staged) error {
 	a.noting.Lock()
 	defer a.noting.Unlock()
 	o := owing{Source: s, Place: at, Since: time.Now(), Until: time.Now().Add(a.ttl())}
@@ -199,7 +199,7 @@ func (a *Away) change(to func(*memory)) error {
 
 // heard remembers where a source is, and that the coordinator knows of a holder. What can not be written on a full disk, or be let go, is tried again by Keep,
 // and the holder has what it has.
-func (a *Away) heard(ctx context.Context, s Source, holder string, place Place) {
+func (a *Away) heard(ctx context.Context, s Source, holder string, place Staged) {
 	if !pinned(s) {
 		return
 	}
@@ -207,7 +207,7 @@ func (a *Away) heard(ctx context.Context, s Source, holder string, place Place) 
 	_ = a.settle(ctx, holder)
 }
 
-func (a *Away) remember(s Source, place Place) error {
+func (a *Away) remember(s Source, place Staged) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, err := a.read()
@@ -222,7 +222,7 @@ func (a *Away) remember(s Source, place Place) error {
 }
 
 // before is where a source was. What is no one version may be another one by now.
-func (a *Away) before(s Source) (Place, bool) {
+func (a *Away) before(s Source) (Staged, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, err := a.read()
@@ -287,7 +287,7 @@ func (a *Away) write(m *memory) (err error) {
 	defer func() {
 		if err != nil {
 			a.memory = nil
-			err = &mover.Error{Op: "write", Place: a.File, Err: err}
+			err = &mover.Error{Op: "write", Location: a.File, Err: err}
 		}
 	}()
 	text, err := json.MarshalIndent(m, "", "  ")

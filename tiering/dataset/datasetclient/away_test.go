@@ -19,7 +19,7 @@ import (
 // notes are those at the replicas of a host.
 type notes struct {
 	mu    sync.Mutex
-	until map[Place]time.Time // guarded by mu
+	until map[Staged]time.Time // guarded by mu
 	err   error
 }
 
@@ -29,7 +29,7 @@ func (n *notes) len() int {
 	return len(n.until)
 }
 
-func (n *notes) note(_ context.Context, at Place, until time.Time) error {
+func (n *notes) note(_ context.Context, at Staged, until time.Time) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err == nil {
@@ -47,7 +47,7 @@ func TestAway(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := served(t)
 		digest := c.Add("train", "shared:train")
-		n := &notes{until: map[Place]time.Time{}}
+		n := &notes{until: map[Staged]time.Time{}}
 		file := filepath.Join(t.TempDir(), "held.json")
 		host := func(m *Mover) *Away {
 			m.Node = "n1"

@@ -153,7 +153,7 @@ func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err e
 type Holding struct {
 	Holder string
 	Owner  uint32 // uid of the account that it belongs to
-	Place  Place  // zero on a tier that has no directory there, as one that is not configured any more
+	Place  Staged // zero on a tier that has no directory there, as one that is not configured any more
 	Since  time.Time
 }
 

@@ -147,7 +147,7 @@ func TestHeldOfATierGone(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		for _, h := range all {
-			if known := h.Place != (Place{}); known != (h.Holder == "slurm:7:scratch") {
+			if known := h.Place != (Staged{}); known != (h.Holder == "slurm:7:scratch") {
 				t.Errorf("%+v", h)
 			}
 			must.Do(t, m.LetGo(t.Context(), h))

@@ -78,8 +78,8 @@ type Source struct {
 	Node     string // "" is that of the Mover
 }
 
-// Place is where it is.
-type Place struct {
+// Staged is where a staged source is.
+type Staged struct {
 	Root, Path string
 	Digest     string // of what is there; "" of what is no dataset
 	Away       bool   // the coordinator does not know that it is held
@@ -103,7 +103,7 @@ func (u *Underway) Unwrap() error { return mover.ErrHeld }
 
 // Stage returns where a source is, held for a holder, or an *Underway after some seconds, or at the end of ctx. A staging that failed is told
 // once; the next call tries again.
-func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, error) {
+func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Staged, error) {
 	limit, cancel := context.WithTimeout(ctx, m.glance())
 	defer cancel()
 	for {
@@ -184,31 +184,31 @@ func (m *Mover) Close() error {
 
 // Ask returns where a source is, held for a holder, or how far it is, an *Underway, and waits for nothing. It looks at the task, then for
 // the lease, which is there when a task is done, and then asks for both: two questions of one holder at the same time make two leases.
-func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error) {
+func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Staged, error) {
 	c, err := m.Client(ctx)
 	if err != nil {
-		return Place{}, err
+		return Staged{}, err
 	}
 	at := where{holder, cmp.Or(s.Node, m.Node)}
 	t := m.task(ctx, c, at)
 	for l, err := range own(ctx, c, &datamovev1.ListLeasesRequest{Node: at.node, Holder: holder}) {
 		if err != nil {
-			return Place{}, err
+			return Staged{}, err
 		}
 		return m.place(ctx, c, at, l.GetTier(), l.GetLocation(), l.GetDigest())
 	}
 	if t != nil && !api.Ended(t.GetState()) {
-		return Place{}, m.underway(at, t)
+		return Staged{}, m.underway(at, t)
 	} else if t.GetState() == datamovev1.TaskState_TASK_STATE_FAILED {
 		m.forget(at)
-		return Place{}, failed(t)
+		return Staged{}, failed(t)
 	}
 	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: at.node, LeaseTtl: durationpb.New(m.ttl()), Holder: holder, Labels: m.labelsOf(holder)})
 	if err != nil {
-		return Place{}, err
+		return Staged{}, err
 	}
 	if t := r.GetTask(); t != nil {
-		return Place{}, m.underway(at, t)
+		return Staged{}, m.underway(at, t)
 	}
 	return m.place(ctx, c, at, r.GetReplica().GetTier(), r.GetReplica().GetLocation(), r.GetReplica().GetDigest())
 }
@@ -271,17 +271,17 @@ func (m *Mover) forget(at where) {
 }
 
 // place is where a location of a tier is on a node.
-func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location, digest string) (Place, error) {
+func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location, digest string) (Staged, error) {
 	m.forget(at)
 	tiers, err := c.ListTiers(ctx, &datamovev1.ListTiersRequest{})
 	if err != nil {
-		return Place{}, err
+		return Staged{}, err
 	}
 	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
 		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == at.node) && strings.HasPrefix(t.GetLocation(), "/") {
-			return Place{t.GetLocation(), strings.Trim(path, "/"), digest, false}, nil
+			return Staged{t.GetLocation(), strings.Trim(path, "/"), digest, false}, nil
 		}
 	}
-	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))
+	return Staged{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))
 }

@@ -70,7 +70,7 @@ func (s *accessProber) see(ctx context.Context, u *Unseen) (why error) {
 		}
 		return s.finds(ctx, u.Caller, s.lookSpec(u, nil))
 	}
-	return &mover.Error{Op: "read", Place: u.Replica.GetLocation(), Err: fmt.Errorf("it is for who may read it where it came from: %w", why)}
+	return &mover.Error{Op: "read", Location: u.Replica.GetLocation(), Err: fmt.Errorf("it is for who may read it where it came from: %w", why)}
 }
 
 // gathered waits a moment for agents that could look to come back, when this service has just begun.
@@ -104,7 +104,7 @@ func (s *accessProber) lookAt(u *Unseen, source *pb.Replica) ([]*pb.TaskSpec, er
 	case oneNode && s.c.Reachable(u.Caller, both):
 		return []*pb.TaskSpec{both}, nil
 	case !s.c.Reachable(u.Caller, alone):
-		return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: mover.Because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.Caller)}
+		return nil, &mover.Error{Op: "look at", Location: source.GetLocation(), Err: mover.Because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.Caller)}
 	case s.gated(u.Replica):
 		return []*pb.TaskSpec{alone, s.lookSpec(u, nil)}, nil
 	}

@@ -18,7 +18,7 @@ import (
 // finds has a look done, as a task of the caller, and waits for its end.
 func (s *accessProber) finds(ctx context.Context, c authz.Caller, spec *pb.TaskSpec) error {
 	if !s.c.Reachable(c, spec) {
-		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: mover.Because(mover.ErrUnreachable, "no agent that could do it is there")}
+		return &mover.Error{Op: "look at", Location: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: mover.Because(mover.ErrUnreachable, "no agent that could do it is there")}
 	}
 	t := s.server.newTask(c, spec)
 	t.TraceParent = telemetry.Inject(ctx)
@@ -54,7 +54,7 @@ func (s *accessProber) finds(ctx context.Context, c authz.Caller, spec *pb.TaskS
 			err = context.Cause(ctx)
 		}
 		failed := s.c.Cancel(context.WithoutCancel(ctx), now)
-		return errors.Join(&mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: err}, failed)
+		return errors.Join(&mover.Error{Op: "look at", Location: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: err}, failed)
 	}
 }
 

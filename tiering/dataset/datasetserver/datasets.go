@@ -34,7 +34,7 @@ func (s *Server) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.T
 	if _, err := placement.InTier(r.GetLocation(), s.conf()); err != nil {
 		return nil, err
 	}
-	at, err := spot(l, r.GetNode(), s.conf())
+	at, err := replicaAt(l, r.GetNode(), s.conf())
 	if err == nil && managed(at) {
 		err = mover.Usagef("%s is a replica that this service has made; add the location where the dataset comes from", l)
 	}
@@ -62,7 +62,7 @@ func (s *Server) mayAdd(tx *state.Tx, c authz.Caller, t *pb.Task) error {
 		return err
 	}
 	if d, err = withVersions(tx, d, versionsMost); err == nil && len(d.GetVersions()) == versionsMost {
-		err = &mover.Error{Op: "add", Place: "dataset:" + d.GetName(), Err: fmt.Errorf("%w: it has %d versions; remove some", mover.ErrRefused, versionsMost)}
+		err = &mover.Error{Op: "add", Location: "dataset:" + d.GetName(), Err: fmt.Errorf("%w: it has %d versions; remove some", mover.ErrRefused, versionsMost)}
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (s *Server) ownDataset(tx *state.Tx, c authz.Caller, method, name string) (
 		return nil, err
 	}
 	if err := s.rules().MayOn(c, authz.OfMethod(method), authz.OwnerOf(d.GetOwner(), d.GetProject())).Err(); err != nil {
-		return nil, &mover.Error{Op: "use", Place: "dataset:" + name, Err: err}
+		return nil, &mover.Error{Op: "use", Location: "dataset:" + name, Err: err}
 	}
 	return d, nil
 }
@@ -132,7 +132,7 @@ func (s *Server) described(tx *state.Tx, t *pb.Task, p taskkind.Result) error {
 	case err != nil:
 		return err
 	case taken(d, t):
-		return s.c.Fail(tx, t, &mover.Error{Op: "add", Place: "dataset:" + name, Err: fmt.Errorf("%w: %s has made a dataset of that name meanwhile", mover.ErrPermission, authz.NameOfAccount(d.GetOwner()))})
+		return s.c.Fail(tx, t, &mover.Error{Op: "add", Location: "dataset:" + name, Err: fmt.Errorf("%w: %s has made a dataset of that name meanwhile", mover.ErrPermission, authz.NameOfAccount(d.GetOwner()))})
 	}
 	at, err := s.source(t)
 	if err == nil {
@@ -153,7 +153,7 @@ func (s *Server) source(t *pb.Task) (*pb.Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spot(l, t.GetSpec().GetNode(), s.conf())
+	return replicaAt(l, t.GetSpec().GetNode(), s.conf())
 }
 
 // stays says why what is at a place can not become a replica: it is just being removed,
@@ -164,7 +164,7 @@ func (s *Server) stays(tx *state.Tx, by *pb.Task, at *pb.Replica) error {
 		return err
 	}
 	no := func(task, what string) error {
-		return &mover.Error{Op: "add", Place: at.GetLocation(), Err: fmt.Errorf("%w: task %s removes or writes %s; add it when that is done", mover.ErrConflict, task, mover.Printable(what))}
+		return &mover.Error{Op: "add", Location: at.GetLocation(), Err: fmt.Errorf("%w: task %s removes or writes %s; add it when that is done", mover.ErrConflict, task, mover.Printable(what))}
 	}
 	for _, r := range found {
 		if r.GetState() != whole && live(tx, r.GetTask()) {

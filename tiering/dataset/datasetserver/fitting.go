@@ -154,7 +154,7 @@ func (f fitting) refusal(r *pb.Replica) error {
 	default:
 		return nil
 	}
-	return &mover.Error{Op: "stage", Place: "dataset:" + r.GetDataset(), Err: why}
+	return &mover.Error{Op: "stage", Location: "dataset:" + r.GetDataset(), Err: why}
 }
 
 // taken says what the room of a tier is for.

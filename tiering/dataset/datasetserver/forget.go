@@ -102,7 +102,7 @@ func (s *Server) remember(tx *state.Tx, want *pb.Replica) error {
 	}
 	want.Location = old.GetLocation()
 	if live(tx, was.GetTask()) || was.GetState() != whole {
-		return &mover.Error{Op: "stage", Place: want.GetLocation(), Err: fmt.Errorf("%w: what was left of it there is just being removed (task %s)", mover.ErrConflict, was.GetTask())}
+		return &mover.Error{Op: "stage", Location: want.GetLocation(), Err: fmt.Errorf("%w: what was left of it there is just being removed (task %s)", mover.ErrConflict, was.GetTask())}
 	}
 	return deleteReplica(tx, was)
 }
@@ -110,7 +110,7 @@ func (s *Server) remember(tx *state.Tx, want *pb.Replica) error {
 // mayForget says why a replica has to stay known.
 func (s *Server) mayForget(tx *state.Tx, r *pb.Replica) error {
 	refuse := func(kind error, format string, args ...any) error {
-		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: mover.Because(kind, "%s "+format, append([]any{mover.Printable(r.GetLocation())}, args...)...)}
+		return &mover.Error{Op: "remove", Location: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: mover.Because(kind, "%s "+format, append([]any{mover.Printable(r.GetLocation())}, args...)...)}
 	}
 	now, err := shown(tx, r, s.clock.Now())
 	switch {

@@ -92,7 +92,7 @@ func (s *Server) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	}
 	wishes = slices.DeleteFunc(wishes, func(w *ledgerv1.Wish) bool { return !authz.IsOwner(w.GetLease().GetOwner(), o.caller) })
 	if n := len(wishes); n >= LeasesMost {
-		return &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s waits %d times for it; cancel some", mover.ErrRefused, mover.Printable(authz.NameOf(o.caller)), n)}
+		return &mover.Error{Op: "stage", Location: r.GetLocation(), Err: fmt.Errorf("%w: %s waits %d times for it; cancel some", mover.ErrRefused, mover.Printable(authz.NameOf(o.caller)), n)}
 	}
 	if err := s.c.MayHold(o.caller, quota.Leases); err != nil {
 		return err

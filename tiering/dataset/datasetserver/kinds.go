@@ -42,7 +42,7 @@ func (k describeKind) Judge(got taskkind.Result, t *pb.Task, r *agentv1.FinishRe
 	}
 	p, err := k.s.manifests.stored(got)
 	if err == nil && p.Entries == 0 {
-		err = &mover.Error{Op: "add", Place: t.GetSpec().GetSource(), Err: mover.Because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
+		err = &mover.Error{Op: "add", Location: t.GetSpec().GetSource(), Err: mover.Because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
 	}
 	if err != nil {
 		return got, err
@@ -82,7 +82,7 @@ func (k stageKind) Judge(got taskkind.Result, t *pb.Task, r *agentv1.FinishReque
 	if err != nil || isOf(t, p.Digest) {
 		return p, err
 	}
-	return p, &mover.Error{Op: "stage", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
+	return p, &mover.Error{Op: "stage", Location: t.GetSpec().GetTarget(), Err: fmt.Errorf(
 		"%w: what was copied from %s has the digest %s and not that of dataset:%s; the source has changed since it was added: add it again, or stage another replica",
 		mover.ErrCorrupt, mover.Printable(t.GetSpec().GetSource()), p.Digest, mover.Printable(t.GetDataset()))}
 }

@@ -91,7 +91,7 @@ func (s *Server) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (l
 			return err
 		}
 		if doubtful(x) {
-			return &mover.Error{Op: "lease", Place: x.GetLocation(), Err: mover.Because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
+			return &mover.Error{Op: "lease", Location: x.GetLocation(), Err: mover.Because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
 		}
 		if err := s.mayLease(tx, now, authz.AccountOf(c), x); err != nil {
 			return err
@@ -122,7 +122,7 @@ func lasting(tx *state.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease, 
 		return nil, mover.IgnoreNotExist(err)
 	}
 	if r != nil && !slices.Equal(state.ReplicaKey(l), state.ReplicaKey(r)) {
-		return nil, &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: the idempotency key was used for a lease on %s", mover.ErrConflict, mover.Printable(l.GetLocation()))}
+		return nil, &mover.Error{Op: "lease", Location: r.GetLocation(), Err: fmt.Errorf("%w: the idempotency key was used for a lease on %s", mover.ErrConflict, mover.Printable(l.GetLocation()))}
 	}
 	return l, nil
 }
@@ -151,7 +151,7 @@ func crowded(tx *state.Tx, owner *pb.Account, r *pb.Replica) error {
 		}
 	}
 	if n >= LeasesMost {
-		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s has %d leases on it; drop some", mover.ErrRefused, mover.Printable(authz.NameOfAccount(owner)), n)}
+		return &mover.Error{Op: "lease", Location: r.GetLocation(), Err: fmt.Errorf("%w: %s has %d leases on it; drop some", mover.ErrRefused, mover.Printable(authz.NameOfAccount(owner)), n)}
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *Server) getLease(tx *state.Tx, c authz.Caller, method, id string) (*pb.
 		return nil, err
 	}
 	if strings.HasPrefix(l.GetHolder(), state.TaskHolder) {
-		return nil, &mover.Error{Op: "change", Place: "lease " + l.GetId(), Err: fmt.Errorf("%w: it ends with its %s", mover.ErrConflict, l.GetHolder())}
+		return nil, &mover.Error{Op: "change", Location: "lease " + l.GetId(), Err: fmt.Errorf("%w: it ends with its %s", mover.ErrConflict, l.GetHolder())}
 	}
 	return l, s.rules().MayOn(c, authz.OfMethod(method), authz.OwnerOf(l.GetOwner(), "")).Err()
 }
@@ -181,7 +181,7 @@ func (s *Server) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *pb
 		}
 		l, err = s.getLease(tx, authz.From(ctx), pb.DatasetService_RenewLease_FullMethodName, r.GetId())
 		if errors.Is(err, mover.ErrNotExist) {
-			err = &mover.Error{Op: "renew", Place: "lease " + mover.Printable(r.GetId()), Err: fmt.Errorf("%w: it has ended; acquire a new one", mover.ErrNotExist)}
+			err = &mover.Error{Op: "renew", Location: "lease " + mover.Printable(r.GetId()), Err: fmt.Errorf("%w: it has ended; acquire a new one", mover.ErrNotExist)}
 		}
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (s *Server) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *pb
 // DropLease implements pb.DatasetServiceServer.
 func (s *Server) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.DropLeaseResponse, error) {
 	if !isLeaseID(r.GetId()) { // one that has ended is no error, and this can be none
-		return nil, &mover.Error{Op: "find", Place: "lease " + mover.Printable(r.GetId()), Err: mover.ErrNotExist}
+		return nil, &mover.Error{Op: "find", Location: "lease " + mover.Printable(r.GetId()), Err: mover.ErrNotExist}
 	}
 	return &pb.DropLeaseResponse{}, s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		l, err := s.getLease(tx, authz.From(ctx), pb.DatasetService_DropLease_FullMethodName, r.GetId())

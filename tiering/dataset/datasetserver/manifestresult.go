@@ -23,7 +23,7 @@ func sameStill(t *pb.Task, p taskkind.Result) error {
 	if !task.Of(t.GetSpec()).RemovesTarget || isOf(t, p.Digest) {
 		return nil
 	}
-	return &mover.Error{Op: "release", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
+	return &mover.Error{Op: "release", Location: t.GetSpec().GetTarget(), Err: fmt.Errorf(
 		"%w: what was read has the digest %s and not that of dataset:%s; it was changed since it was added, and stays", mover.ErrChanged, p.Digest, mover.Printable(t.GetDataset()))}
 }
 
@@ -33,7 +33,7 @@ func proved(got taskkind.Result, t *pb.Task, r *agentv1.FinishRequest) (taskkind
 		got.Digest = r.GetDigest() // it was sent before this service began anew
 	}
 	if got.Digest == "" {
-		return got, &mover.Error{Op: "finish", Place: "task " + t.GetId(), Err: fmt.Errorf("%w: its lead has sent no manifest; submit it again", mover.ErrTransient)}
+		return got, &mover.Error{Op: "finish", Location: "task " + t.GetId(), Err: fmt.Errorf("%w: its lead has sent no manifest; submit it again", mover.ErrTransient)}
 	}
 	return got, nil
 }

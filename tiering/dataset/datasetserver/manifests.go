@@ -109,7 +109,7 @@ func (r *roomy) Write(p []byte) (int, error) {
 		r.left = roomEvery
 		var st unix.Statfs_t
 		if unix.Fstatfs(int(r.f.Fd()), &st) == nil && int64(st.Bavail)*st.Bsize < min(manifestRoom, int64(st.Blocks)*st.Bsize/16) {
-			return 0, &mover.Error{Op: "write", Place: r.f.Name(), Err: mover.ErrFull}
+			return 0, &mover.Error{Op: "write", Location: r.f.Name(), Err: mover.ErrFull}
 		}
 	}
 	return r.f.Write(p)

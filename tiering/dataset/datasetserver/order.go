@@ -89,7 +89,7 @@ func (s *Server) aim(o *order, node string) error {
 	o.at = cmp.Or(node, s.here(o.caller))
 	if o.tier == "" {
 		if o.tier = s.hottest(o.agents, o.at); o.tier == "" {
-			return &mover.Error{Op: "stage", Place: o.source.String(), Err: fmt.Errorf("%w: no agent on %s reaches a tier; say which one is meant", mover.ErrNotExist, mover.Printable(o.at))}
+			return &mover.Error{Op: "stage", Location: o.source.String(), Err: fmt.Errorf("%w: no agent on %s reaches a tier; say which one is meant", mover.ErrNotExist, mover.Printable(o.at))}
 		}
 	}
 	t, known := s.conf().Tiers[o.tier]

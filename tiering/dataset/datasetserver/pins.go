@@ -80,7 +80,7 @@ func (s *Server) putPin(tx *state.Tx, c authz.Caller, p *pb.PinInfo, now time.Ti
 	}
 	if err == nil && was.GetUntil().AsTime().After(now) && was.GetUntil().AsTime().After(p.GetUntil().AsTime()) {
 		if err := s.rules().MayOn(c, authz.OfMethod(pb.DatasetService_Unpin_FullMethodName), authz.OwnerOf(was.GetOwner(), "")).Err(); err != nil {
-			return &mover.Error{Op: "pin", Place: "dataset:" + p.GetDataset(), Err: fmt.Errorf("%s has pinned it until %s: %w",
+			return &mover.Error{Op: "pin", Location: "dataset:" + p.GetDataset(), Err: fmt.Errorf("%s has pinned it until %s: %w",
 				authz.NameOfAccount(was.GetOwner()), was.GetUntil().AsTime().Format(time.RFC3339), err)}
 		}
 	}

@@ -32,7 +32,7 @@ func (s *records) present(tx *state.Tx, op, dataset, digest, tier, node string) 
 		if node != "" {
 			on += " of " + node
 		}
-		return nil, &mover.Error{Op: op, Place: "dataset:" + tag(dataset, v.GetVersion().GetDigest()), Err: mover.Because(mover.ErrNotExist, "no replica of it is on %s; stage it first", mover.Printable(on))}
+		return nil, &mover.Error{Op: op, Location: "dataset:" + tag(dataset, v.GetVersion().GetDigest()), Err: mover.Because(mover.ErrNotExist, "no replica of it is on %s; stage it first", mover.Printable(on))}
 	}
 	return found, nil
 }

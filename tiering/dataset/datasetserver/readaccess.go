@@ -64,7 +64,7 @@ func (s *accessProber) mayHave(tx *state.Tx, c authz.Caller, project string, r *
 	case len(sources.denied) > 0 && len(sources.files) == 0 && !sources.open:
 		return sources.denied[0]
 	case sources.none() && !sources.stored && !authz.IsOwner(r.GetOwner(), c):
-		return &mover.Error{Op: "read", Place: r.GetLocation(), Err: mover.Because(mover.ErrPermission,
+		return &mover.Error{Op: "read", Location: r.GetLocation(), Err: mover.Because(mover.ErrPermission,
 			"nothing is left of where it came from, so nobody can tell who may read it; who staged it may, who is %s", mover.Printable(r.GetOwner().GetName()))}
 	case s.looks.counts(lookKey(authz.AccountOf(c), r), s.clock.Steady()):
 		return nil

@@ -83,7 +83,7 @@ func (s *Server) survivor(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(
 	if err != nil {
 		return nil, err
 	}
-	why := &mover.Error{Op: "release", Place: x.GetLocation(), Err: fmt.Errorf("%w: no node has both this replica and another copy, so that nobody can look whether that is there", mover.ErrRefused)}
+	why := &mover.Error{Op: "release", Location: x.GetLocation(), Err: fmt.Errorf("%w: no node has both this replica and another copy, so that nobody can look whether that is there", mover.ErrRefused)}
 	for _, r := range v.Survivors(x) {
 		if err := mayRead(r.GetLocation()); err != nil {
 			why.Err = fmt.Errorf("the copy that stays has to be looked at: %w", err)

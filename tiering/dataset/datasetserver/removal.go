@@ -46,7 +46,7 @@ func untouched(t *pb.Task, p taskkind.Result) bool {
 
 // markedBy returns the replicas that a purge removes.
 func (s *Server) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err error) {
-	if err := s.records.readySpots(tx); err != nil {
+	if err := s.records.readyIndex(tx); err != nil {
 		return nil, err
 	}
 	for _, key := range append(s.records.spots.meeting(t.GetSpec().GetTarget(), "", t.GetSpec().GetNode()), s.records.spots.unplaced()...) {

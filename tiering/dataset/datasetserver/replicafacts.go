@@ -68,7 +68,7 @@ func (s *records) replicaFacts(tx *state.Tx, now time.Time) (*replicaFacts, erro
 		s: s, tx: tx, replicas: map[string]bool{}, leases: map[string]bool{}, pins: map[string]bool{},
 		facts: dataset.Facts{Now: now, Tiers: tierRows(s.conf())},
 	}
-	if err := s.readySpots(tx); err != nil {
+	if err := s.readyIndex(tx); err != nil {
 		return a, err
 	}
 	return a, a.keyed(s.spots.unplaced())

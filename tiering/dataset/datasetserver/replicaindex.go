@@ -44,7 +44,7 @@ type spotted interface {
 // spotKey is the key of a replica as one word; a location may have any letter.
 func spotKey(m spotted) string { return strings.Join(state.ReplicaKey(m), "\x00") }
 
-func keyOfSpot(word string) []string { return strings.SplitN(word, "\x00", 5) }
+func keyOf(word string) []string { return strings.SplitN(word, "\x00", 5) }
 
 // add is called in the change that stores m.
 func (x *replicaIndex) add(m spotted) {
@@ -70,16 +70,16 @@ func (x *replicaIndex) put(m spotted) {
 // spotsLeast is how many are added before it is worth it to forget those that are gone.
 const spotsLeast = 10_000
 
-// readySpots has the index of this configuration, within a change. What that has deleted is
+// readyIndex has the index of this configuration, within a change. What that has deleted is
 // found, too: it may not come to be.
-func (s *records) readySpots(tx *state.Tx) error {
+func (s *records) readyIndex(tx *state.Tx) error {
 	return s.spots.make(s.conf(), func(read func(*state.Tx) error) error {
 		return errors.Join(s.ledger.View(read), read(tx))
 	})
 }
 
-// makeSpots makes the index before a change needs it.
-func (s *records) makeSpots(ctx context.Context) {
+// makeIndex makes the index before a change needs it.
+func (s *records) makeIndex(ctx context.Context) {
 	err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { // so that no change goes on meanwhile
 		return s.spots.make(s.conf(), func(read func(*state.Tx) error) error { return read(tx) })
 	})
@@ -130,7 +130,7 @@ func (x *replicaIndex) meeting(at, tier, node string) (keys [][]string) {
 	defer x.mu.Unlock()
 	if where, sure := x.rules.Where(at, tier, node); sure {
 		for word := range x.at.Meeting(where) {
-			keys = append(keys, keyOfSpot(word))
+			keys = append(keys, keyOf(word))
 		}
 	}
 	return keys
@@ -141,7 +141,7 @@ func (x *replicaIndex) unplaced() (keys [][]string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, word := range slices.Sorted(maps.Keys(x.lost)) {
-		keys = append(keys, keyOfSpot(word))
+		keys = append(keys, keyOf(word))
 	}
 	return keys
 }
@@ -157,7 +157,7 @@ func (s *records) there(tx *state.Tx, t *pb.Task) (found []*pb.Replica, where st
 
 // meeting returns the replicas that are at a location, above it, or below it, and its address.
 func (s *records) meeting(tx *state.Tx, at, node string) (found []*pb.Replica, where string, err error) {
-	if err := s.readySpots(tx); err != nil {
+	if err := s.readyIndex(tx); err != nil {
 		return nil, "", err
 	}
 	c := s.conf()
@@ -252,10 +252,10 @@ func (s *records) mayOverwrite(tx *state.Tx, t *pb.Task, r *pb.Replica) error {
 	foreign := t.GetOwner().GetUid() != 0 && (r.GetOwner().GetName() != t.GetOwner().GetName() || r.GetOwner().GetUid() != t.GetOwner().GetUid())
 	no := func(kind error, why string) error {
 		if foreign {
-			return &mover.Error{Op: "write to", Place: t.GetSpec().GetTarget(), Err: mover.Because(kind,
+			return &mover.Error{Op: "write to", Location: t.GetSpec().GetTarget(), Err: mover.Because(kind,
 				"what this service keeps for another account is there or below, and is in use or not to be changed; take another target, or ask an operator")}
 		}
-		return &mover.Error{Op: "write to", Place: r.GetLocation(), Err: mover.Because(kind, "a replica of dataset %s is there, and %s",
+		return &mover.Error{Op: "write to", Location: r.GetLocation(), Err: mover.Because(kind, "a replica of dataset %s is there, and %s",
 			mover.Printable(cmp.Or(r.GetDataset(), "without a name")), why)}
 	}
 	now, err := shown(tx, r, s.clock.Now())

@@ -61,8 +61,8 @@ func deleteReplica(tx *state.Tx, r *pb.Replica) error {
 	return state.Replicas.Delete(tx, state.ReplicaKey(r)...)
 }
 
-// spot is where a location is in the words of a replica: by its tier where it is in one.
-func spot(l location.Location, node string, c *config.Config) (*pb.Replica, error) {
+// replicaAt is where a location is in the words of a replica: by its tier where it is in one.
+func replicaAt(l location.Location, node string, c *config.Config) (*pb.Replica, error) {
 	tier, local, err := placement.TierOf(l, c)
 	if err != nil {
 		return nil, err

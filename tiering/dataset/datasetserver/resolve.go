@@ -70,7 +70,7 @@ func (s *Server) nearest(c authz.Caller, spec *pb.TaskSpec, replicas []*pb.Repli
 		best = cmp.Or(best, with) // it waits for an agent
 	}
 	if best == nil {
-		err = &mover.Error{Op: "read", Place: spec.GetSource(), Err: fmt.Errorf("%w: no whole replica of it is known to be what it was; add the dataset again where it is, or stage it", mover.ErrNotExist)}
+		err = &mover.Error{Op: "read", Location: spec.GetSource(), Err: fmt.Errorf("%w: no whole replica of it is known to be what it was; add the dataset again where it is, or stage it", mover.ErrNotExist)}
 	}
 	return best, err
 }
@@ -129,5 +129,5 @@ func (s *Server) holdSource(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.
 			return s.holdFor(tx, t, r, now)
 		}
 	}
-	return &mover.Error{Op: "read", Place: asked.GetSource(), Err: fmt.Errorf("%w: its replica at %s has just gone; submit the task again", mover.ErrTransient, mover.Printable(t.GetSpec().GetSource()))}
+	return &mover.Error{Op: "read", Location: asked.GetSource(), Err: fmt.Errorf("%w: its replica at %s has just gone; submit the task again", mover.ErrTransient, mover.Printable(t.GetSpec().GetSource()))}
 }

@@ -230,7 +230,7 @@ func (s *Server) MakeRoom(ctx context.Context, row *pb.Tier, marks dataset.Water
 }
 
 // MakeIndex makes the index of replicas before a change needs it.
-func (s *Server) MakeIndex(ctx context.Context) { s.records.makeSpots(ctx) }
+func (s *Server) MakeIndex(ctx context.Context) { s.records.makeIndex(ctx) }
 
 // Update makes a durable change, with all the looks that it needs.
 func (s *Server) Update(ctx context.Context, do func(*state.Tx) error) error {

@@ -93,7 +93,7 @@ func (s *Server) stage(tx *state.Tx, o *order, out *pb.StageResponse, now time.T
 	switch {
 	case was == nil:
 	case was.GetState() == removing:
-		return false, &mover.Error{Op: "stage", Place: was.GetLocation(), Err: fmt.Errorf("%w: it is just being removed (task %s); stage it again when that is done", mover.ErrConflict, was.GetTask())}
+		return false, &mover.Error{Op: "stage", Location: was.GetLocation(), Err: fmt.Errorf("%w: it is just being removed (task %s); stage it again when that is done", mover.ErrConflict, was.GetTask())}
 	case live(tx, was.GetTask()):
 		return false, s.join(tx, o, was, out)
 	case was.GetState() == whole && was.GetDataset() != "" && !doubtful(was):
@@ -196,7 +196,7 @@ func (s *Server) from(tx *state.Tx, o *order, r *pb.Replica, now time.Time) (*pb
 		if err := s.unoccupied(tx, r, now); err != nil {
 			return nil, err
 		}
-		return spot(o.source, o.at, s.conf())
+		return replicaAt(o.source, o.at, s.conf())
 	}
 	v, err := s.records.viewOf(tx, now, r.GetDataset(), r.GetDigest())
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *Server) unoccupied(tx *state.Tx, r *pb.Replica, now time.Time) error {
 	there, err := v.Overlapping(l, r.GetNode())
 	for _, other := range there {
 		if !slices.Equal(state.ReplicaKey(other), state.ReplicaKey(r)) {
-			return &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s is there, a replica of dataset %s", mover.ErrConflict,
+			return &mover.Error{Op: "stage", Location: r.GetLocation(), Err: fmt.Errorf("%w: %s is there, a replica of dataset %s", mover.ErrConflict,
 				mover.Printable(other.GetLocation()), mover.Printable(cmp.Or(other.GetDataset(), "that has no name")))}
 		}
 	}

@@ -31,7 +31,7 @@ func tag(dataset, digest string) string { return dataset + "@" + digest }
 
 func noDataset(op, name, digest string) error {
 	l := location.OfDataset(name, digest)
-	return &mover.Error{Op: op, Place: l.String(), Err: mover.Because(mover.ErrNotExist, "there is no such dataset, or version of it; add it first")}
+	return &mover.Error{Op: op, Location: l.String(), Err: mover.Because(mover.ErrNotExist, "there is no such dataset, or version of it; add it first")}
 }
 
 // findVersion returns the version of a digest, or the newest.

@@ -53,7 +53,7 @@ func describe(ctx context.Context, j *worker.Job, at string) (engine.Report, err
 	if err == nil {
 		err = j.Resend(ctx, "manifest", func(ctx context.Context) error { return sendManifest(ctx, j, spool) })
 	} else if errors.Is(err, mover.ErrConflict) && task.Of(j.Spec()).NoTarget {
-		err = &mover.Error{Op: "add", Place: at, Err: fmt.Errorf("%w: a dataset is a folder, or what is below a prefix: %s", mover.ErrUsage, err.Error())}
+		err = &mover.Error{Op: "add", Location: at, Err: fmt.Errorf("%w: a dataset is a folder, or what is below a prefix: %s", mover.ErrUsage, err.Error())}
 	}
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }

@@ -61,7 +61,7 @@ func mayRelease(ctx context.Context, j *worker.Job, r engine.Request) error {
 		_, err = describe(ctx, j, spec.GetSource())
 	}
 	if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) || errors.Is(err, mover.ErrNotExist) {
-		err = &mover.Error{Op: "release", Place: spec.GetTarget(), Err: fmt.Errorf("it stays, because %s is no other copy of it any more (%s): %w",
+		err = &mover.Error{Op: "release", Location: spec.GetTarget(), Err: fmt.Errorf("it stays, because %s is no other copy of it any more (%s): %w",
 			mover.Printable(spec.GetSource()), err.Error(), mover.ErrCorrupt)}
 	}
 	return err

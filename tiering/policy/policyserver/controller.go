@@ -16,8 +16,8 @@ import (
 	"datamove.dev/tiering/policy/run"
 )
 
-// stewardship is what is remembered of policies beside the ledger. All of it can be made again.
-type stewardship struct {
+// controller is what is remembered of policies beside the ledger. All of it can be made again.
+type controller struct {
 	stirred chan struct{} // something has changed
 
 	broughtMu sync.Mutex
@@ -39,8 +39,8 @@ func (s *Server) wake() {
 	}
 }
 
-// steward runs policies when it is time, and goes on with runs, until ctx ends.
-func (s *Server) steward(ctx context.Context) {
+// control runs policies when it is time, and goes on with runs, until ctx ends.
+func (s *Server) control(ctx context.Context) {
 	tick := time.NewTicker(stewardEvery)
 	defer tick.Stop()
 	defer s.closeReading()
@@ -64,7 +64,7 @@ func (s *Server) Tend(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 		if perr := s.keepPolicy(ctx, p); perr != nil {
-			err = errors.Join(err, &mover.Error{Op: "run", Place: "policy " + string(p.Policy.Metadata.Name), Err: perr})
+			err = errors.Join(err, &mover.Error{Op: "run", Location: "policy " + string(p.Policy.Metadata.Name), Err: perr})
 		}
 	}
 	var runs []*pb.Run
@@ -80,7 +80,7 @@ func (s *Server) Tend(ctx context.Context) (err error) {
 	}))
 	for _, r := range runs {
 		if rerr := s.goOn(ctx, r.GetId()); rerr != nil {
-			err = errors.Join(err, &mover.Error{Op: "go on with", Place: "run " + r.GetId(), Err: rerr})
+			err = errors.Join(err, &mover.Error{Op: "go on with", Location: "run " + r.GetId(), Err: rerr})
 		}
 	}
 	return err

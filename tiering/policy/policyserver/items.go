@@ -72,7 +72,7 @@ func (s *Server) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) 
 	if err != nil {
 		return nil, err
 	}
-	judge, grounds := programs[0].Judge(s.now(), s.o.People), map[catalog.Tree]query.Ground{}
+	judge, grounds := programs[0].Judge(s.now(), s.o.People), map[catalog.Tree]query.FactSource{}
 	return func(item *pb.PlanItem) (bool, error) {
 		tree := catalog.Tree{Tier: item.GetTier(), Node: item.GetNode()}
 		if grounds[tree] == nil {

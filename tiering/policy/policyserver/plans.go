@@ -151,7 +151,7 @@ func (s *Server) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.Ar
 // teller tells why something is to be done to items of one area.
 type teller struct {
 	judge  *policy.Judge
-	ground query.Ground
+	ground query.FactSource
 }
 
 // reason is why, what the item is a part of that goes as one, and where it is copied to.

@@ -87,7 +87,7 @@ func (s *Server) program(name, text string) (*policy.Program, error) {
 	if len(have) > 0 {
 		known = "there are " + strings.Join(have, ", ")
 	}
-	return nil, &mover.Error{Op: "find", Place: "policy " + mover.Printable(name), Err: mover.Because(mover.ErrNotExist, "the configuration of the service has no such policy; %s", known)}
+	return nil, &mover.Error{Op: "find", Location: "policy " + mover.Printable(name), Err: mover.Because(mover.ErrNotExist, "the configuration of the service has no such policy; %s", known)}
 }
 
 // reader answers questions about a tree. The caller sets the ground.
@@ -242,7 +242,7 @@ func (s *Server) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb
 		break
 	}
 	if found == nil {
-		return nil, &mover.Error{Op: "explain", Place: r.GetLocation(), Err: mover.Because(mover.ErrNotExist, "the catalog has no such file that you may see; of a folder each file is asked about by itself")}
+		return nil, &mover.Error{Op: "explain", Location: r.GetLocation(), Err: mover.Because(mover.ErrNotExist, "the catalog has no such file that you may see; of a folder each file is asked about by itself")}
 	}
 	programs := s.policies()
 	if r.GetPolicy() != "" || r.GetText() != "" {
@@ -305,14 +305,14 @@ func (s *Server) sight(reader query.Reader, p *policy.Program, area query.Area, 
 
 // refusedPlan is why a plan is not made or run.
 func refusedPlan(name, format string, args ...any) error {
-	return &mover.Error{Op: "run", Place: "policy " + mover.Printable(name), Err: mover.Because(mover.ErrRefused, format, args...)}
+	return &mover.Error{Op: "run", Location: "policy " + mover.Printable(name), Err: mover.Because(mover.ErrRefused, format, args...)}
 }
 
 var errNoPlan = errors.New("there is no such plan; plans are kept for a week")
 
 // noPlan is the error of a plan that is not there.
 func noPlan(id string) error {
-	return &mover.Error{Op: "read", Place: "plan " + mover.Printable(id), Err: fmt.Errorf("%w: %w", mover.ErrNotExist, errNoPlan)}
+	return &mover.Error{Op: "read", Location: "plan " + mover.Printable(id), Err: fmt.Errorf("%w: %w", mover.ErrNotExist, errNoPlan)}
 }
 
 // seesItems is the owner of the plan items that a caller may see; nil is any owner.

@@ -65,7 +65,7 @@ func (s *Server) partner(tx *state.Tx, tree catalog.Tree, target, folder string)
 		return "", err
 	}
 	fail := func(why string) (string, error) {
-		return "", &mover.Error{Op: "copy to", Place: target, Err: mover.Because(mover.ErrRefused, "%s", why)}
+		return "", &mover.Error{Op: "copy to", Location: target, Err: mover.Because(mover.ErrRefused, "%s", why)}
 	}
 	if tree.Node == "" || !s.conf().Tiers[l.Tier].NodeLocal {
 		return fail("only from the disk of a node something is copied to that of another one")
@@ -97,7 +97,7 @@ func (s *Server) partner(tx *state.Tx, tree catalog.Tree, target, folder string)
 // isStill says why a checkpoint is not the one any more that a plan lists, and fills in what of it has to be so when something is done to it.
 func (s *Server) isStill(tx *state.Tx, r *planReading, items wholeItems, work *pb.CheckpointWork) error {
 	fail := func(why string) error {
-		return &mover.Error{Op: "use the checkpoint", Place: items.tree.Tier + ":" + items.name, Err: mover.Because(mover.ErrChanged, "%s", why)}
+		return &mover.Error{Op: "use the checkpoint", Location: items.tree.Tier + ":" + items.name, Err: mover.Because(mover.ErrChanged, "%s", why)}
 	}
 	c, err := state.Checkpoints.Get(tx, items.tree.Tier, items.tree.Node, string(work.GetFolder()), string(work.GetName()))
 	switch {

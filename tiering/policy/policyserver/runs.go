@@ -92,7 +92,7 @@ func (s *Server) mayApprove(c authz.Caller, head *pb.Plan) error {
 	if by == "" || by == c.Name || slices.Contains(s.o.Rules().Roles(c), by) {
 		return nil
 	}
-	return &mover.Error{Op: "run", Place: "policy " + head.GetPolicy(), Err: mover.Because(mover.ErrPermission, "it would take away more than safety.approval lets it, and %s has to run it", mover.Printable(by))}
+	return &mover.Error{Op: "run", Location: "policy " + head.GetPolicy(), Err: mover.Because(mover.ErrPermission, "it would take away more than safety.approval lets it, and %s has to run it", mover.Printable(by))}
 }
 
 // beginRun begins the run of a plan, once. at is the time of the schedule that is due; zero is none.
@@ -139,7 +139,7 @@ func (s *Server) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) error {
 	name := head.GetPolicy()
 	switch now := s.now(); {
 	case p.Policy.Digest() != head.GetPolicyDigest():
-		return &mover.Error{Op: "run", Place: "policy " + name, Err: mover.Because(mover.ErrConflict, "it has changed since the plan was made: plan it again")}
+		return &mover.Error{Op: "run", Location: "policy " + name, Err: mover.Because(mover.ErrConflict, "it has changed since the plan was made: plan it again")}
 	case modeOf(p) == string(policy.ModePlan):
 		return refusedPlan(name, "it is in the mode plan, in which nothing is done: set its mode to canary or enforce, and plan it again")
 	case head.GetStale(), now.Sub(head.GetFactsTime().AsTime()) > staleness(p):
@@ -155,7 +155,7 @@ func (s *Server) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) error {
 				return err
 			}
 			if r.GetPolicy() == name {
-				return &mover.Error{Op: "run", Place: "policy " + name, Err: mover.Because(mover.ErrHeld, "run %s of it has not ended; wait for it, or stop it", r.GetId())}
+				return &mover.Error{Op: "run", Location: "policy " + name, Err: mover.Because(mover.ErrHeld, "run %s of it has not ended; wait for it, or stop it", r.GetId())}
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Server) ListRuns(_ context.Context, r *pb.ListRunsRequest) (*pb.ListRun
 
 func noRun(id string, err error) error {
 	if errors.Is(err, mover.ErrNotExist) {
-		err = &mover.Error{Op: "find", Place: "run " + mover.Printable(id), Err: mover.Because(mover.ErrNotExist, "there is no such run")}
+		err = &mover.Error{Op: "find", Location: "run " + mover.Printable(id), Err: mover.Because(mover.ErrNotExist, "there is no such run")}
 	}
 	return err
 }
@@ -226,11 +226,11 @@ func (s *Server) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, er
 		case state == run.Undoing, state == run.Undone:
 			return nil
 		case !run.May(state, run.Undoing):
-			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: mover.Because(mover.ErrConflict, "it is %s: stop it first", stateOf(state))}
+			return &mover.Error{Op: "undo", Location: "run " + one.GetId(), Err: mover.Because(mover.ErrConflict, "it is %s: stop it first", stateOf(state))}
 		case one.GetKeptUntil() == nil:
-			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: mover.Because(mover.ErrRefused, "it has taken nothing away")}
+			return &mover.Error{Op: "undo", Location: "run " + one.GetId(), Err: mover.Because(mover.ErrRefused, "it has taken nothing away")}
 		case s.now().After(one.GetKeptUntil().AsTime()):
-			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: mover.Because(mover.ErrRefused, "what it has taken away was kept until %s", one.GetKeptUntil().AsTime().Format(time.RFC3339))}
+			return &mover.Error{Op: "undo", Location: "run " + one.GetId(), Err: mover.Because(mover.ErrRefused, "what it has taken away was kept until %s", one.GetKeptUntil().AsTime().Format(time.RFC3339))}
 		}
 		one.State, one.Why, one.Next, one.Wholes, one.EndTime = run.Undoing, "undone by "+authz.From(ctx).Name, 0, 0, nil
 		return nil

@@ -103,7 +103,7 @@ func (s *Server) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items whole
 // releaseFor makes the task that removes a replica for a run, if all files of it are in the plan, and the policy means each of them still.
 func (s *Server) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items wholeItems) (*pb.Task, error) {
 	fail := func(why string) (*pb.Task, error) {
-		return nil, &mover.Error{Op: "release", Place: items.tree.Tier + ":" + items.name, Err: mover.Because(mover.ErrChanged, "%s", why)}
+		return nil, &mover.Error{Op: "release", Location: items.tree.Tier + ":" + items.name, Err: mover.Because(mover.ErrChanged, "%s", why)}
 	}
 	var x *pb.Replica
 	for r, err := range state.ReplicasByTier.All(tx, state.Range{Prefix: []string{items.tree.Tier, items.tree.Node}}) {

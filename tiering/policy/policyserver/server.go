@@ -93,7 +93,7 @@ type Server struct {
 	log     *slog.Logger
 	now     func() time.Time
 	started time.Time
-	stewardship
+	controller
 	notifier *notify.Notifier
 	hops     hopCache
 }
@@ -118,11 +118,11 @@ const (
 // New returns a server. The coordinator does its chores.
 func New(o Options) *Server {
 	s := &Server{o: o, c: o.Coordinator, ledger: o.Ledger, log: o.Logger, now: o.Now, started: o.Now(),
-		stewardship: stewardship{stirred: make(chan struct{}, 1)}}
+		controller: controller{stirred: make(chan struct{}, 1)}}
 	s.notifier = notify.New(s.channels, o.Logger)
 	s.c.AddChore(sweepEvery, "remove plans that no run needs", s.SweepPlans)
 	s.c.AddChore(keptEvery, "remove what runs have kept long enough", s.EndKept)
-	s.c.AddLoop(s.steward)
+	s.c.AddLoop(s.control)
 	s.c.AddLoop(s.notifier.Run)
 	s.c.AddLoop(s.sampled)
 	s.c.OnTaskEnd(s.taskEnds)

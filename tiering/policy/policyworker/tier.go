@@ -377,7 +377,7 @@ type releaser interface {
 func change[P any](ctx context.Context, t *runPart, place mover.Backend, what string, do func(P, mover.Entry) error) error {
 	p, ok := mover.As[P](place)
 	if !ok {
-		return &mover.Error{Op: what, Place: place.String(), Err: mover.ErrUnsupported}
+		return &mover.Error{Op: what, Location: place.String(), Err: mover.ErrUnsupported}
 	}
 	for _, name := range t.names(nil) {
 		if err := t.allowed(ctx, 1); err != nil {
@@ -409,7 +409,7 @@ func (t *runPart) undo(ctx context.Context, place mover.Backend) error {
 	}
 	back, ok := mover.As[restorer](place)
 	if !ok {
-		return &mover.Error{Op: "undo", Place: place.String(), Err: mover.ErrUnsupported}
+		return &mover.Error{Op: "undo", Location: place.String(), Err: mover.ErrUnsupported}
 	}
 	for name, item := range t.items {
 		switch err := back.Restore(ctx, name); {

@@ -96,7 +96,7 @@ type Here struct {
 }
 
 // Ground returns the facts for one goroutine: a *Here.
-func (g *Context) Ground() query.Ground { return &Here{Context: g} }
+func (g *Context) Ground() query.FactSource { return &Here{Context: g} }
 
 // At implements query.Ground.
 func (h *Here) At(f *dataset.File) *policy.Facts {

@@ -315,8 +315,8 @@ func (w *work) await(ctx context.Context) (p Place, err error) {
 }
 
 // bring does deeds, and waits for all of them. Those that are not required may fail, or be late; then their place is nowhere.
-func (w *work) bring(ctx context.Context, deeds []deed) (places []datasetclient.Place, err error) {
-	places, errs := make([]datasetclient.Place, len(deeds)), make([]error, len(deeds))
+func (w *work) bring(ctx context.Context, deeds []deed) (places []datasetclient.Staged, err error) {
+	places, errs := make([]datasetclient.Staged, len(deeds)), make([]error, len(deeds))
 	var wants []datasetclient.Want
 	var staged []int
 	var copying sync.WaitGroup
@@ -357,7 +357,7 @@ func (w *work) want(d deed) datasetclient.Want {
 const roomPatience = 10 * time.Minute
 
 // warmed waits until a dataset is where all nodes see it, as long as it comes: when there is no room it need not be there.
-func (w *work) warmed(ctx context.Context, d deed) (datasetclient.Place, error) {
+func (w *work) warmed(ctx context.Context, d deed) (datasetclient.Staged, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	var since time.Time // that it does not go on

@@ -44,7 +44,7 @@ type job struct {
 	next    time.Time     // not before is looked again
 	reading time.Duration // that the last look at its directories took
 	over    time.Time     // when it was first seen to have ended; zero is not
-	sights  map[string]*checkpoint.Sights
+	sights  map[string]*checkpoint.Stability
 	ends    map[string]end              // by key: copies that have ended
 	tries   map[string]try              // by key: copies that have failed
 	saved   map[string]string           // by watch and name: the save that is whole at the target
@@ -125,7 +125,7 @@ func (c *Carrier) client(ctx context.Context) (*api.Client, error) {
 func (c *Carrier) remember(j slurm.Job) *job {
 	return &job{
 		Job: j, mover: &datasetclient.Mover{Dial: c.client, Label: slurm.CopyLabel, Labels: j.Labels()},
-		sights: map[string]*checkpoint.Sights{}, ends: map[string]end{}, tries: map[string]try{}, saved: map[string]string{},
+		sights: map[string]*checkpoint.Stability{}, ends: map[string]end{}, tries: map[string]try{}, saved: map[string]string{},
 		parts: map[string]checkpoint.Print{}, heard: map[string]time.Time{}, told: map[string]bool{},
 	}
 }

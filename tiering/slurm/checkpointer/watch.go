@@ -121,7 +121,7 @@ func (c *Carrier) see(ctx context.Context, j *job, w watch, now time.Time) (*see
 	s.view = checkpoint.Find(w.profile, s.tree)
 	sights := j.sights[w.dir]
 	if sights == nil {
-		sights = &checkpoint.Sights{}
+		sights = &checkpoint.Stability{}
 		j.sights[w.dir] = sights
 	}
 	sights.Look(now, s.tree.Prints())

@@ -123,7 +123,7 @@ func ReadsOf(flags int64) mover.Reads {
 func KindAt(path string) (string, error) {
 	var st unix.Statfs_t
 	if err := kernel.Again(func() error { return unix.Statfs(path, &st) }); err != nil {
-		return "", &mover.Error{Op: "look at", Place: path, Err: kernel.Kinded(err)}
+		return "", &mover.Error{Op: "look at", Location: path, Err: kernel.Kinded(err)}
 	}
 	magic := uint32(st.Type)
 	if magic == fuseMagic && isCephAt(path) {

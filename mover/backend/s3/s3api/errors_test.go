@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"store.site"}}, Host: "10.0.0.1"}, remedy.OtherHost},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, remedy.Expired},
 	} {
-		err := &mover.Error{Op: "open", Place: "s3://b", Err: Lasting(broken(&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: row.err}}))}
+		err := &mover.Error{Op: "open", Location: "s3://b", Err: Lasting(broken(&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: row.err}}))}
 		c := remedy.Of(err, mover.ErrUnreachable)
 		if c.Cause != row.want || !errors.Is(err, mover.ErrLasting) {
 			t.Errorf("%v: %+v", err, c)

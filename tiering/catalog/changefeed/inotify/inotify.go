@@ -125,7 +125,7 @@ func newTracker(dir string, o Options, w *changefeed.Window) (t *tracker, err er
 	defer func() {
 		if err != nil {
 			t.close()
-			err = &mover.Error{Op: "watch", Place: dir, Err: err}
+			err = &mover.Error{Op: "watch", Location: dir, Err: err}
 		}
 	}()
 	if t.root, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {

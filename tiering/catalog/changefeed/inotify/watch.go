@@ -31,10 +31,10 @@ var shared = map[int64]string{
 func refuse(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return &mover.Error{Op: "watch", Place: dir, Err: err}
+		return &mover.Error{Op: "watch", Location: dir, Err: err}
 	}
 	if name, is := shared[int64(uint32(st.Type))]; is {
-		return &mover.Error{Op: "watch", Place: dir, Err: fmt.Errorf("%w: this host is not told what others do on %s", errors.ErrUnsupported, name)}
+		return &mover.Error{Op: "watch", Location: dir, Err: fmt.Errorf("%w: this host is not told what others do on %s", errors.ErrUnsupported, name)}
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func follow(dir string) error {
 		return err
 	}
 	tells := telling{src, inotify.New(tree, inotify.Options{Window: 10 * time.Millisecond})}
-	k := &changefeed.Keeper{Catalog: c, Tree: scratch, Source: tells, Feed: tells}
+	k := &changefeed.Follower{Catalog: c, Tree: scratch, Source: tells, Feed: tells}
 	return k.Run(context.Background())
 }
 
@@ -86,7 +86,7 @@ type world struct {
 	dir     string
 	catalog *catalog.Catalog
 	source  *posix.Backend
-	keeper  *changefeed.Keeper
+	keeper  *changefeed.Follower
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -98,7 +98,7 @@ func newWorld(t testing.TB, dir string, o inotify.Options) *world {
 	c := must.Get(catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{}))(t)
 	src := must.Get(posix.Open(w.dir, posix.Options{}))(t)
 	w.catalog, w.source = c, src
-	w.keeper = &changefeed.Keeper{Catalog: c, Tree: scratch, Source: src, Feed: inotify.New(w.dir, o), Options: changefeed.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}}
+	w.keeper = &changefeed.Follower{Catalog: c, Tree: scratch, Source: src, Feed: inotify.New(w.dir, o), Options: changefeed.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	go func() { w.ended <- w.keeper.Run(ctx) }()

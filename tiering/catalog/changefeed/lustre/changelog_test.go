@@ -249,7 +249,7 @@ func TestModel(t *testing.T) {
 			var scans uint64
 			for life := range 12 {
 				ctx, kill := context.WithCancel(t.Context())
-				k := &changefeed.Keeper{Catalog: c, Tree: lab, Source: src, Feed: &Feed{Log: r, Root: r.root, Reader: "cl1", Settle: -1, Pause: time.Millisecond},
+				k := &changefeed.Follower{Catalog: c, Tree: lab, Source: src, Feed: &Feed{Log: r, Root: r.root, Reader: "cl1", Settle: -1, Pause: time.Millisecond},
 					Options: changefeed.Options{Retry: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}}
 				var g sync.WaitGroup
 				g.Go(func() { _ = k.Run(ctx) })

@@ -93,7 +93,7 @@ func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
 		}
 	})
 	f := must.Get(Hear(here{l}, &agentv1.FollowFeed{Kind: "inotify"}))(t)
-	k := &changefeed.Keeper{Catalog: c, Tree: scratch, Source: f, Feed: f, Options: changefeed.Options{Retry: time.Millisecond, Left: 50 * time.Millisecond}}
+	k := &changefeed.Follower{Catalog: c, Tree: scratch, Source: f, Feed: f, Options: changefeed.Options{Retry: time.Millisecond, Left: 50 * time.Millisecond}}
 	g.Go(func() { _ = k.Run(l.ctx) })
 	if err := f.Listen(l.ctx); l.ctx.Err() == nil {
 		t.Errorf("it was heard no more: %v", err)

@@ -149,7 +149,7 @@ func (f *Far) serve(ctx context.Context, r *agentv1.FollowRequest, marks changef
 }
 
 // See implements catalog.Seer.
-func (f *Far) See(ctx context.Context, names []string) (all []catalog.Sight, err error) {
+func (f *Far) See(ctx context.Context, names []string) (all []catalog.StatResult, err error) {
 	for some := range slices.Chunk(names, namesMost) {
 		seen, err := f.see(ctx, some)
 		if err != nil {
@@ -160,7 +160,7 @@ func (f *Far) See(ctx context.Context, names []string) (all []catalog.Sight, err
 	return all, nil
 }
 
-func (f *Far) see(ctx context.Context, names []string) ([]catalog.Sight, error) {
+func (f *Far) see(ctx context.Context, names []string) ([]catalog.StatResult, error) {
 	ask := &agentv1.FollowLook{}
 	for _, name := range names {
 		ask.Names = append(ask.Names, []byte(name))
@@ -186,7 +186,7 @@ func (f *Far) see(ctx context.Context, names []string) ([]catalog.Sight, error) 
 	if len(seen) != len(names) {
 		return nil, fmt.Errorf("%w: %d answers for %d names", mover.ErrCorrupt, len(seen), len(names))
 	}
-	sights := make([]catalog.Sight, len(names))
+	sights := make([]catalog.StatResult, len(names))
 	for i, s := range seen {
 		if sights[i].Err = errorOf(s.GetTrouble(), s.GetWhy()); sights[i].Err == nil {
 			sights[i].Entry, sights[i].Err = catalog.ReadEntry(names[i], s.GetEntry())

@@ -13,8 +13,8 @@ import (
 	"datamove.dev/tiering/catalog"
 )
 
-// Keeper keeps what a catalog knows of a tree fresh by a feed.
-type Keeper struct {
+// Follower keeps what a catalog knows of a tree fresh by a feed.
+type Follower struct {
 	Catalog *catalog.Catalog
 	Tree    catalog.Tree
 	Source  catalog.Source
@@ -50,7 +50,7 @@ type Progress struct {
 }
 
 // Progress returns how far it is.
-func (k *Keeper) Progress() Progress {
+func (k *Follower) Progress() Progress {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress
@@ -61,13 +61,13 @@ func (k *Keeper) Progress() Progress {
 	return p
 }
 
-func (k *Keeper) log() *slog.Logger {
+func (k *Follower) log() *slog.Logger {
 	return cmp.Or(k.Options.Logger, slog.New(slog.DiscardHandler)).With("tree", k.Tree.String())
 }
 
 // Run takes from the feed until ctx is done, or the feed says that it can not be had. Other failures are tried again: a feed that does not answer, a catalog on a full disk, a tree that
 // can not be read.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Follower) Run(ctx context.Context) error {
 	state, err := k.Catalog.State(k.Tree)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // pause is a wait that becomes longer.
 type pause struct{ next time.Duration }
 
-func (k *Keeper) pause() *pause { return &pause{cmp.Or(k.Options.Retry, 200*time.Millisecond)} }
+func (k *Follower) pause() *pause { return &pause{cmp.Or(k.Options.Retry, 200*time.Millisecond)} }
 
 func (p *pause) wait(ctx context.Context) error {
 	t := time.NewTimer(p.next)
@@ -122,7 +122,7 @@ func (p *pause) wait(ctx context.Context) error {
 }
 
 // take brings a batch into the catalog.
-func (k *Keeper) take(ctx context.Context, b Batch) error {
+func (k *Follower) take(ctx context.Context, b Batch) error {
 	defer k.begin(&b)()
 	all, why := b.All, b.Why
 	if !all {
@@ -156,7 +156,7 @@ func (k *Keeper) take(ctx context.Context, b Batch) error {
 }
 
 // begin notes that a batch is being taken; what is returned, that it is not any more.
-func (k *Keeper) begin(b *Batch) (end func()) {
+func (k *Follower) begin(b *Batch) (end func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if b.Since.IsZero() {
@@ -175,7 +175,7 @@ func (k *Keeper) begin(b *Batch) (end func()) {
 	}
 }
 
-func (k *Keeper) took(b *Batch, scanned bool) {
+func (k *Follower) took(b *Batch, scanned bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := &k.progress
@@ -190,12 +190,12 @@ func (k *Keeper) took(b *Batch, scanned bool) {
 }
 
 // wanted leaves out what a scan does.
-func (k *Keeper) wanted(names []string) []string {
+func (k *Follower) wanted(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return Ours(name) || k.skips(name) })
 }
 
 // skips asks for a name and all that are above it, because a scan does not go into a directory that is left out.
-func (k *Keeper) skips(name string) bool {
+func (k *Follower) skips(name string) bool {
 	if k.Options.Skip == nil {
 		return false
 	}
@@ -211,7 +211,7 @@ func (k *Keeper) skips(name string) bool {
 	return false
 }
 
-func (k *Keeper) scan(ctx context.Context, why string) error {
+func (k *Follower) scan(ctx context.Context, why string) error {
 	k.log().InfoContext(ctx, "everything is scanned, because anything may have changed", "why", why)
 	k.mu.Lock()
 	k.left = nil // they are scanned, too
@@ -223,7 +223,7 @@ func (k *Keeper) scan(ctx context.Context, why string) error {
 }
 
 // again does something until it is done, or the context ends.
-func (k *Keeper) again(ctx context.Context, what string, do func() error) error {
+func (k *Follower) again(ctx context.Context, what string, do func() error) error {
 	for pause := k.pause(); ; {
 		err := do()
 		if err == nil {
@@ -236,7 +236,7 @@ func (k *Keeper) again(ctx context.Context, what string, do func() error) error 
 }
 
 // failed waits after a failure.
-func (k *Keeper) failed(ctx context.Context, what string, err error, p *pause) error {
+func (k *Follower) failed(ctx context.Context, what string, err error, p *pause) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
