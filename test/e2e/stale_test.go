@@ -16,7 +16,7 @@ import (
 func TestACommandThatFailsIsRed(t *testing.T) {
 	source := must.Get(filepath.Abs(filepath.Join("..", "..", "cmd", "datamove", "cli", "main.go")))(t)
 	text := must.Get(os.ReadFile(source))(t)
-	const head = "func Main(release string) (code int) {"
+	const head = "func Main(release string, p Program) (code int) {"
 	faulty := strings.Replace(string(text), head, head+"\n\tos.Exit(99)", 1)
 	if faulty == string(text) {
 		t.Fatal("Main has another form")
