@@ -1,6 +1,10 @@
 package location
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // kind is what is true of all locations of one scheme. A backend with a scheme of its own has one row here, beside its
 // row in the drivers of package backend; nothing else asks for the scheme of a location.
@@ -19,6 +23,20 @@ var kinds = map[Scheme]kind{
 	S3:      storeKind(S3),
 	InTier:  {print: printInTier, below: pathOf},
 	Dataset: {word: "dataset", parse: parseDataset, print: printDataset},
+}
+
+// Schemes are those that name a path or a store, sorted. Each has a driver.
+func Schemes() []Scheme {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(s Scheme) bool { return !kinds[s].path && !kinds[s].store })
+}
+
+// written are the beginnings of their locations, for a sentence.
+func written() string {
+	var all []string
+	for _, s := range Schemes() {
+		all = append(all, kinds[s].word+"://")
+	}
+	return strings.Join(all, " and ")
 }
 
 // storeKind is that of a store of objects, with addresses like s3://bucket/prefix.

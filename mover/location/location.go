@@ -161,7 +161,7 @@ func parseTier(s, tier, rest string) (Location, error) {
 		if word := strings.ToLower(tier); word == "s3" || word == "file" {
 			meant = "; did you mean " + word + ":" + rest + "?"
 		}
-		return Location{}, bad(s, "the schemes are file:// and s3://"+meant)
+		return Location{}, bad(s, "the schemes are "+written()+meant)
 	}
 	l := Location{Scheme: InTier, Tier: tier, TrailingSlash: rest == "" || strings.HasSuffix(rest, "/")}
 	if rest != "" {

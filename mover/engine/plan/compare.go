@@ -14,6 +14,8 @@ const (
 	ByTime    CompareBy = iota // the mtime, and contents where there is none
 	ByContent                  // the content
 	BySize                     // nothing more: neither times nor checksums count
+
+	CompareBys // how many there are
 )
 
 // Resolve settles a Compare, or any action after a closer look at its entries. s

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
@@ -31,9 +32,9 @@ func at(t *testing.T, text string) location.Location {
 	return l
 }
 
-// TestRoundTrip: a request is the same behind the wire.
-func TestRoundTrip(t *testing.T) {
-	for _, r := range []engine.Request{
+// requests have between them every field that travels.
+func requests(t *testing.T) []engine.Request {
+	return []engine.Request{
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b/")},
 		{Work: engine.Sync, Source: at(t, "tier:a/b"), Target: at(t, "s3://bucket/p"), Delete: true, MaxDelete: engine.MaxDelete{Set: true, Percent: 2.5}, Backup: "old"},
 		{Work: engine.Copy, Sources: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), CopyAll: true, CompareBy: plan.ByContent, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
@@ -45,7 +46,13 @@ func TestRoundTrip(t *testing.T) {
 		{Work: engine.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Follow: true},
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b"), CompareBy: plan.BySize},
 		{Work: engine.Sync, Source: at(t, "/a"), Target: at(t, "/b"), CompareBy: plan.BySize, Preserve: mover.FactCRC},
-	} {
+		{Work: engine.Sync, Source: at(t, "/a"), Target: at(t, "/b"), Delete: true, DeleteFirst: true},
+	}
+}
+
+// TestRoundTrip: a request is the same behind the wire.
+func TestRoundTrip(t *testing.T) {
+	for _, r := range requests(t) {
 		spec, err := convert.Spec(&r, nil, nil)
 		must.Do(t, err)
 		text, err := proto.Marshal(spec)
@@ -55,6 +62,43 @@ func TestRoundTrip(t *testing.T) {
 		got, err := convert.Request(back, as)
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v\nbecomes %+v, %v", r, got, err)
+		}
+	}
+}
+
+// TestEveryFieldTravels: no field of a request is lost on the way to a service, and no way to compare. A new one has a field of the Options in task.proto, both
+// translations, and a row of requests; or it is of this process alone.
+func TestEveryFieldTravels(t *testing.T) {
+	stays := []string{"DryRun", "Filter", "Manifest", "ExpectedManifest", "Limiter", "StateDir", "Logger", "Observer", "Lead"} // Filter: TestFilterTravels
+	sets, ways := map[string]bool{}, map[plan.CompareBy]bool{}
+	for _, r := range requests(t) {
+		v := reflect.ValueOf(r)
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			sets[name] = sets[name] || !v.Field(i).IsZero()
+		}
+		ways[r.CompareBy] = true
+	}
+	for i := range reflect.TypeFor[engine.Request]().NumField() {
+		name := reflect.TypeFor[engine.Request]().Field(i).Name
+		if sets[name] == slices.Contains(stays, name) {
+			t.Errorf("%s is in a row of requests: %v; it stays in this process: %v", name, sets[name], slices.Contains(stays, name))
+		}
+	}
+	for by := range plan.CompareBys {
+		if !ways[by] {
+			t.Errorf("no request compares by %d", by)
+		}
+	}
+}
+
+// TestEveryMoveTravels: a kind of task that moves bytes is one that the engine can do.
+func TestEveryMoveTravels(t *testing.T) {
+	for n, name := range pb.TaskKind_name {
+		if kind := pb.TaskKind(n); task.KindOf(kind).Moves {
+			if _, err := convert.Request(&pb.TaskSpec{Kind: kind, Source: "/a", Target: "/b"}, as); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
