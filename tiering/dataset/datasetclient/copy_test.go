@@ -3,6 +3,8 @@ package datasetclient
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"datamove.dev/api"
@@ -17,7 +19,10 @@ func TestStop(t *testing.T) {
 		c := served(t)
 		m := of(t, c)
 		m.Label = "test-copy"
-		ends := map[datamovev1.TaskState]int{}
+		stopped := func(key string) datamovev1.TaskState {
+			must.Do(t, m.Stop(t.Context(), key))
+			return must.Get(m.Last(t.Context(), key))(t).GetState()
+		}
 		for i := range 12 {
 			key := fmt.Sprint("copy ", i)
 			var u *Underway
@@ -25,21 +30,22 @@ func TestStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := must.Get(c.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{Id: u.Task}))(t)
-			for range i { // at each of its steps
-				if now, err := seen.Recv(); err != nil || api.Ended(now.GetState()) {
-					must.Do(t, err)
-					break
-				}
+			ended := false
+			for step := 0; !ended && (step < i || i == 11); step++ { // at each of its steps, and after its end
+				now := must.Get(seen.Recv())(t)
+				ended = api.Ended(now.GetState())
 			}
-			must.Do(t, m.Stop(t.Context(), key))
-			last := must.Get(m.Last(t.Context(), key))(t)
-			ends[last.GetState()]++
-			if !api.Ended(last.GetState()) {
-				t.Fatalf("it is %s", last.GetState())
+			if last := stopped(key); !api.Ended(last) || i == 11 && last != datamovev1.TaskState_TASK_STATE_DONE {
+				t.Fatalf("copy %d is %s", i, last)
 			}
 		}
-		if t.Log(ends); ends[datamovev1.TaskState_TASK_STATE_DONE] == 0 || ends[datamovev1.TaskState_TASK_STATE_CANCELLED] == 0 {
-			t.Error("all ended alike")
+		must.Do(t, os.WriteFile(filepath.Join(c.Dir, "shared", "train", "large"), make([]byte, 1<<20), 0o644))
+		c.Slowly("shared", 1) // a copy of days
+		if err := m.Copy(t.Context(), Order{Key: "slow", From: "shared:train", To: "shared:copies/slow"}); !errors.As(err, new(*Underway)) {
+			t.Fatal(err)
+		}
+		if last := stopped("slow"); last != datamovev1.TaskState_TASK_STATE_CANCELLED {
+			t.Errorf("a copy of days is %s", last)
 		}
 		other := of(t, c)
 		other.Label, other.Labels = "other-copy", map[string]string{"slurm-job": "7"}
