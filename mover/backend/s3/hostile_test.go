@@ -435,6 +435,7 @@ func TestMemoryOfParts(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	o.Buffers = bufpool.New(64 << 20)
 	p := must.Get(s3.Open(t.Context(), o))(t)
+	defer p.Close()
 	size := p.Capabilities().PartMin
 	data := backendtest.Pattern(size + 1000)
 	d := begun(t, p, "f", data)
