@@ -84,7 +84,7 @@ var table = []row{
 	{kind: mover.ErrPermission, cause: "ExpiredToken", try: newKeys},
 	{kind: mover.ErrPermission, cause: "RequestTimeTooSkewed", try: "the right time on this machine, by NTP: timedatectl"},
 	{kind: mover.ErrPermission, cause: KMS, try: keyOfKMS},
-	{kind: mover.ErrPermission, backend: Service, try: "datamove service info, which says who you are to the service and what you may"},
+	{kind: mover.ErrPermission, backend: Service, try: "datamove service info, which shows your account at the service and its permissions"},
 	{kind: mover.ErrPermission, backend: Data, try: "as root, or as the user to whom the directory belongs"},
 
 	{cause: Account, try: "on that node, the same account with the same uid: getent passwd NAME"},

@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 		try  string
 	}{
 		{mover.ErrNotExist, cli.ExitNotExist, "datamove tier list"},
-		{mover.ErrPermission, cli.ExitPermission, "datamove service info, which says who you are"},
+		{mover.ErrPermission, cli.ExitPermission, "datamove service info, which shows your account"},
 		{mover.ErrUsage, cli.ExitUsage, ""},
 		{mover.ErrConflict, cli.ExitConflict, ""},
 		{mover.ErrRefused, cli.ExitLimit, ""},

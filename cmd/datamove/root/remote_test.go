@@ -344,7 +344,7 @@ func TestRemoveThere(t *testing.T) {
 	u.wants(cli.ExitLimit, "rm", "-r", "--yes", "--max-delete", "0", dir)
 	u.wants(cli.ExitNotExist, "rm", "-r", "--yes", dir+"-no")
 	u.wants(cli.ExitLimit, "rm", "-r", "--yes", "elsewhere:")
-	u.wants(cli.ExitUsage, "rm", "-r", dir) // nobody is there to ask
+	u.wants(cli.ExitUsage, "rm", "-r", dir) // there is no terminal to ask on
 	if len(s.tasks) > 0 {
 		t.Fatalf("submitted: %v", s.tasks)
 	}

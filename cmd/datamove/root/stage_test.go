@@ -160,7 +160,7 @@ func TestDatasetAdd(t *testing.T) {
 func TestDatasetRemove(t *testing.T) {
 	s, u := furnished(t)
 	s.answers["RemoveDataset"] = &pb.RemoveDatasetResponse{}
-	u.wants(cli.ExitUsage, "dataset", "remove", "imagenet") // nobody is there to ask
+	u.wants(cli.ExitUsage, "dataset", "remove", "imagenet") // there is no terminal to ask on
 	u.wants(0, "dataset", "remove", "--yes", "imagenet@"+digestOf)
 	if req := last[*pb.RemoveDatasetRequest](t, s, "RemoveDataset"); req.GetName() != "imagenet" || req.GetDigest() != digestOf {
 		t.Errorf("%v", req)

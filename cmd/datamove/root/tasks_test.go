@@ -32,7 +32,7 @@ func TestTaskErrors(t *testing.T) {
 	}
 	s.errs["PauseTask"] = fmt.Errorf("pause: %w", mover.ErrPermission)
 	_, said := u.wants(cli.ExitPermission, "task", "pause", "task0000000000000001")
-	has(t, "denied", said, "try: datamove service info, which says who you are to the service")
+	has(t, "denied", said, "try: datamove service info, which shows your account at the service")
 
 	// One that can not be changed keeps no other from it.
 	out, said := u.wants(cli.ExitNotExist, "task", "cancel", "none", "task0000000000000001")
