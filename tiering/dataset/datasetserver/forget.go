@@ -49,7 +49,7 @@ func (s *Server) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRequest) 
 		return nil, err
 	}
 	if err := s.manifests.drop(digests); err != nil {
-		s.log.Warn("manifests that nobody needs stay for now", "dataset", r.GetName(), "err", err)
+		s.log.Warn("manifests of no version stay until the next sweep", "dataset", r.GetName(), "err", err)
 	}
 	return &pb.RemoveDatasetResponse{}, nil
 }
