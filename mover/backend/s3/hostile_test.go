@@ -434,8 +434,7 @@ func TestEarlyAnswer(t *testing.T) {
 func TestMemoryOfParts(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	o.Buffers = bufpool.New(64 << 20)
-	p := must.Get(s3.Open(t.Context(), o))(t)
-	defer p.Close()
+	p := s3test.Open(t, o)
 	size := p.Capabilities().PartMin
 	data := backendtest.Pattern(size + 1000)
 	d := begun(t, p, "f", data)
