@@ -115,9 +115,18 @@ soak:
 loaded:
 	RUNS='$(RUNS)' LOAD='$(LOAD)' TARGETS='$(TARGETS)' test/loaded
 
-# The engine over memory with faults, at length: make sim SEED=7 repeats one run.
+# The engine over memory with faults, and the whole service, from new seeds, which are said first. SEED=7 repeats a run of the engine, WORLD=7:steps=1,4 a world
+# of the service.
 sim:
-	DATAMOVE_SOAK=$(if $(SEED),,1) DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 30m ./test/sim/...
+	@if [ -n '$(WORLD)' ]; then \
+		DATAMOVE_WORLD='$(WORLD)' $(TESTS) -v -count=1 -run '^TestWorld$$' ./test/simulation/service; \
+	elif [ -n '$(SEED)' ]; then \
+		DATAMOVE_SEED='$(SEED)' $(TESTS) -count=1 ./test/simulation/engine; \
+	else \
+		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
+		echo "make sim: seeds from $$seed"; \
+		DATAMOVE_SOAK=1 DATAMOVE_SEED=$$seed $(TESTS) -count=1 -timeout 60m ./test/simulation/...; \
+	fi
 
 # One test until it fails: make stress RUN=TestName PKG=./mover/backend/posix COUNT=100
 stress:

@@ -41,6 +41,7 @@ type process struct {
 	epoch     uint64     // of the lead
 	lead      *session   // nil of a helper and of a describer
 	describer *describer // nil of all others
+	lost      bool       // its lead is over, and it has been told; guarded by agent.mu
 
 	orders  chan *agentv1.WorkerOrder
 	as      sandbox.Options // with which it was started, as the next one will be
@@ -132,6 +133,9 @@ func (a *Agent) startAs(ctx context.Context, p *process, who osaccount.Account) 
 	a.mu.Lock()
 	was := a.procs[p.task.GetId()]
 	a.mu.Unlock()
+	if p.lead != nil {
+		a.awaitLost(ctx, p)
+	}
 	if was != nil { // of an epoch that is over; it has the journal that this one goes on with, and may be at its replica
 		_ = was.acting.Stop(0)
 		<-was.ended
@@ -142,6 +146,30 @@ func (a *Agent) startAs(ctx context.Context, p *process, who osaccount.Account) 
 		}
 	}
 	return a.run(ctx, p, who, roots)
+}
+
+// awaitLost waits until the workers of its owner whose leads are over have ended: the coordinator counts on them no more, and they may still have the
+// lock of the target, or a journal. One that does not end in time, as where a file system hangs, is waited for no longer.
+func (a *Agent) awaitLost(ctx context.Context, p *process) {
+	ctx, cancel := context.WithTimeout(ctx, 2*lostGrace)
+	defer cancel()
+	a.mu.Lock()
+	var lost []*process
+	for id, q := range a.procs {
+		if id != p.task.GetId() && q.lost && q.task.GetOwner().GetName() == p.task.GetOwner().GetName() {
+			lost = append(lost, q)
+		}
+	}
+	a.mu.Unlock()
+	for _, q := range lost {
+		p.lead.waitsFor(string(engine.Waiting), "the worker of task "+q.task.GetId()+", which is over here, has yet to end")
+		a.hurry()
+		select {
+		case <-q.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // run makes the process as an account, confined to roots, and serves it.
@@ -199,10 +227,13 @@ func (a *Agent) enters() error {
 	return nil
 }
 
-// unwanted says why a process that has just been made gets no job: while it was, the agent began to leave, or a later lead of its task came. mu is held.
+// unwanted says why a process that has just been made gets no job: while it was, the agent began to leave, its lead was lost, or a later lead of its task came. mu is held.
 func (a *Agent) unwanted(p *process) error {
 	if a.leaving {
 		return errLeaving
+	}
+	if p.lead != nil && p.lead.stop == agentv1.How_HOW_LOST {
+		return fmt.Errorf("%w: the lead is over", mover.ErrHeld)
 	}
 	if s := a.sessions[sessionKey{p.task.GetId(), ""}]; p.lead != nil && s != nil && s != p.lead {
 		return fmt.Errorf("%w: a later lead of the task is here", mover.ErrHeld)
@@ -325,10 +356,13 @@ func (p *process) bury(err error) {
 	}
 }
 
+// lostGrace is how long a process has to end when its lead is over.
+const lostGrace = 5 * time.Second
+
 // halt ends the process in the way that is meant, at the latest after grace.
 func (p *process) halt(how agentv1.How, grace time.Duration) {
 	if how == agentv1.How_HOW_LOST {
-		grace = min(grace, 5*time.Second)
+		grace = min(grace, lostGrace)
 	}
 	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Stop{Stop: &agentv1.WorkerStop{How: how}}})
 	select {

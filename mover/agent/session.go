@@ -125,6 +125,9 @@ func (a *Agent) add(key sessionKey, s *session) bool {
 	if a.leaving || was != nil && was.epoch >= s.epoch {
 		return false
 	}
+	if was != nil && was.proc != nil && key.batch == "" {
+		was.proc.lost = true
+	}
 	a.sessions[key] = s
 	return true
 }
@@ -212,6 +215,9 @@ func (a *Agent) stopSession(stop *agentv1.Stop) {
 	p := s.proc
 	if p == nil && s.stop != agentv1.How_HOW_LOST {
 		s.stop = stop.GetHow()
+	}
+	if p != nil && key.batch == "" {
+		p.lost = p.lost || stop.GetHow() == agentv1.How_HOW_LOST
 	}
 	a.mu.Unlock()
 	switch {

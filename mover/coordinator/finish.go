@@ -10,6 +10,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 )
 
@@ -19,6 +20,9 @@ const crashesMost = 5
 // Finish implements agentv1.LinkServiceServer.
 func (s *scheduler) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv1.FinishResponse, error) {
 	s.mu.Lock()
+	if n := s.agents[authz.From(ctx).Agent]; n != nil { // it has ended, though it counts no more
+		delete(n.lingers, claim{r.GetTask(), "", r.GetEpoch()})
+	}
 	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
 	if err != nil {
 		s.mu.Unlock()

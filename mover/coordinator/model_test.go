@@ -366,8 +366,10 @@ func (m *model) work(id, how string) {
 		m.alter(to)
 	}
 	if how == "lost" {
-		delete(m.taken, id)
 		m.scheduler.lose(context.Background(), m.scheduler.leads[id], "test")
+		if err := m.finish(id, m.disk[from], mover.ErrHeld); !errors.Is(err, mover.ErrHeld) { // its worker has ended, and its agent says so
+			m.rt.Fatalf("the end of a lead that is lost: %v", err)
+		}
 		return
 	}
 	wanted := m.wishes[id]

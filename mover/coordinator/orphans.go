@@ -41,6 +41,13 @@ func (s *scheduler) keepOrphans(l *lead) {
 	}
 }
 
+// keepLost notes a lead that is lost, and that its agent may have still. scheduler.mu is held.
+func (s *scheduler) keepLost(l *lead) {
+	if n := s.agents[l.agent]; n != nil && drafts(l.task.GetSpec()) {
+		n.addOrphan(claim{l.task.GetId(), "", l.epoch}, orphanedClaim{s.target(l), s.now()})
+	}
+}
+
 func (n *node) addOrphan(c claim, l orphanedClaim) {
 	if n.lingers == nil {
 		n.lingers = map[claim]orphanedClaim{}
@@ -98,6 +105,7 @@ func (s *scheduler) orphanAt(at string, t *pb.Task) bool {
 			switch {
 			case now.Sub(n.seen) > s.lease || now.Sub(was.since) > s.lease:
 				delete(n.lingers, c)
+			case c.batch == "" && c.task == t.GetId():
 			case was.at == "" || placement.Overlap(at, was.at):
 				return true
 			}

@@ -68,6 +68,41 @@ func TestLinger(t *testing.T) {
 	}
 }
 
+// TestLostLead: the agent of a lead that is lost may have its worker still, which has the lock of the target. The next task for it waits until the
+// agent says that the worker has ended, or for a lease; the task itself, which breaks the lock, does not wait.
+//
+//safety:3/takeover with TestLinger
+func TestLostLead(t *testing.T) {
+	for how, letGo := range map[string]func(d *desk, id string){
+		"its agent says that it has ended": func(d *desk, id string) {
+			wants(t, "the end of a lead that is lost", d.finish(id, 0, mover.ErrHeld), mover.ErrHeld)
+		},
+		"a lease passes": func(d *desk, _ string) { d.pass(d.lease + time.Second) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			d, l := crewed(t)
+			id := l.GetTask().GetId()
+			must.Get(d.CancelTask(root, &pb.CancelTaskRequest{Id: id}))(t)
+			d.scheduler.lose(t.Context(), d.scheduler.leads[id], "test")
+			next := must.Get(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: l.GetSpec()}))(t).GetId()
+			if d.give(); d.taken[next] != nil {
+				t.Fatal("it is given out while the worker of the one before may have the lock")
+			}
+			letGo(d, id)
+			if d.give(); d.taken[next] == nil {
+				t.Errorf("it is not given out: %v", d.state(next))
+			}
+		})
+	}
+	d, l := crewed(t)
+	id := l.GetTask().GetId()
+	d.scheduler.lose(t.Context(), d.scheduler.leads[id], "test")
+	delete(d.taken, id)
+	if d.give(); d.taken[id] == nil {
+		t.Errorf("the task waits for its own lead: %v", d.state(id))
+	}
+}
+
 // TestNobodyLingers: who was no helper is not waited for when a lead is lost at a time at
 // which it is known who was.
 func TestNobodyLingers(t *testing.T) {

@@ -30,8 +30,8 @@ var realTime = map[string]clock{
 	"mover/coordinator":                   {waits: 1},
 	"mover/p2p":                           {waits: 2},
 	"mover/engine/transfer":               {waits: 5},
-	"test/cluster/rig":                    {waits: 3, limits: 1, measures: 2},
-	"test/fabric/model":                   {limits: 1}, // commands, whose main has a time
+	"test/cluster/rig":                    {waits: 5, limits: 1, measures: 4}, // most of them in virtual time
+	"test/fabric/model":                   {limits: 1},                        // commands, whose main has a time
 	"test/fabric/pages":                   {limits: 1},
 	"test/fabric/verdict":                 {limits: 1},
 	"test/loopfs":                         {waits: 1, measures: 1},

@@ -37,6 +37,7 @@ var budgets = map[string]struct {
 	"mover/backend/s3":        {20, "versitygw, parts of 5 MiB, and what an object has beside its bytes: 76 to 92 with the race detector"},
 	"mover/coordinator":       {12, "a model of 300 orders of operations: 10"},
 	"test/cluster":            {15, "52 sites of agents and workers: 13"},
+	"test/simulation/service": {60, "200 worlds of agents, workers and a coordinator: 45"},
 	"test/slurm":              {62, "a Slurm and its jobs, most of the time asleep: 37 on a busy machine; it begins first"},
 	"test/system/service":     {61, "agents and stores of real processes: 33; it begins early, because it takes two minutes"},
 	"tiering/burst/lifecycle": {16, "a burst dies after each kind of effect: 13"},

@@ -1,7 +1,7 @@
 // Package compare decides by a look at both sides, which plan leaves open: at the facts of the opened contents, and where these do not decide, at the bytes.
 //
 // It also has the checksum of a content (CRC-64/NVME), which is read by all processors when it is large. Memory: 256 KiB for each of them. All functions
-// may be called from many goroutines, and write nothing. Errors are those of the places. TestComparedNamesStayLinked of package transfer and test/sim show it.
+// may be called from many goroutines, and write nothing. Errors are those of the places. TestComparedNamesStayLinked of package transfer and test/simulation/engine show it.
 package compare
 
 import (

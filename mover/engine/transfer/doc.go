@@ -36,5 +36,5 @@
 //
 // What an entry's fate was is told to the [Observer]. Where things are is not
 // known here: source and target are any places, and plan has decided. The tests
-// here run over mem; test/sim adds faults, test/crash kills.
+// here run over mem; test/simulation/engine adds faults, test/crash kills.
 package transfer

@@ -99,6 +99,7 @@ type Cluster struct {
 	Peers    *Peers      // how agents of now on give each other what they stage; nil is not at all
 	Mute     atomic.Bool // calls of people are done and not answered, until the coordinator is killed
 	real     bool
+	weather  atomic.Pointer[Weather]
 	refusals sync.Map // errors, by the directory below which workers that are goroutines can not write
 
 	*api.Client
@@ -423,14 +424,20 @@ func (c *Cluster) Join(name string) {
 			if err := m.passes(); err != nil {
 				return err
 			}
-			return call(metadata.AppendToOutgoingContext(ctx, callerKey, name), method, req, reply, cc, o...)
+			return c.callThrough(metadata.AppendToOutgoingContext(ctx, callerKey, name), name, method, req, reply, cc, call, o...)
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
 			if err := m.passes(); err != nil {
 				return nil, err
 			}
-			st, err := open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
-			return &shutStream{ClientStream: st, m: m}, err
+			ctx, end := context.WithCancel(metadata.AppendToOutgoingContext(ctx, callerKey, name))
+			st, err := open(ctx, d, cc, method, o...)
+			if err != nil {
+				end()
+				return nil, err
+			}
+			fate := func(sent bool) Fate { return c.fate(name, method, sent) }
+			return &shutStream{ClientStream: &weatherStream{ClientStream: st, fate: fate, ctx: ctx, end: end}, m: m}, nil
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20), grpc.MaxCallSendMsgSize(16<<20)))
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover/kvstore"
 )
 
 // imageOf copies a directory. Files may have holes: stores reserve room.
@@ -77,4 +79,31 @@ func copyData(from, to *os.File) error {
 // restore makes a directory what its image is.
 func restore(dir, image string) error {
 	return errors.Join(os.RemoveAll(dir), os.Rename(image, dir))
+}
+
+// restoreUnlocked is restore of the journals below a directory that no worker holds: the others are of workers that live.
+func restoreUnlocked(dir, image string) error {
+	const journals = "tasks"
+	found, err := os.ReadDir(filepath.Join(image, journals))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // it had no journal
+	}
+	for _, e := range found {
+		at := filepath.Join(dir, journals, e.Name())
+		if held(filepath.Join(at, kvstore.LockName)) {
+			continue
+		}
+		err = errors.Join(err, restore(at, filepath.Join(image, journals, e.Name())))
+	}
+	return errors.Join(err, os.RemoveAll(image))
+}
+
+// held reports whether a lock file is locked.
+func held(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
@@ -20,15 +21,16 @@ var errKilled = errors.New("it was killed")
 
 // life says whether a worker may do anything.
 type life struct {
-	refused func(path string) error // why nothing can be written there
+	refused func(path string) error       // why nothing can be written there
+	takes   func(op string) time.Duration // how long a call takes
 
 	mu    sync.Mutex
 	dead  bool          // guarded by mu, as awake
 	awake chan struct{} // closed while it does not sleep, and when it is dead
 }
 
-func newLife(refused func(path string) error) *life {
-	l := &life{refused: refused, awake: make(chan struct{})}
+func newLife(refused func(path string) error, takes func(op string) time.Duration) *life {
+	l := &life{refused: refused, takes: takes, awake: make(chan struct{})}
 	close(l.awake)
 	return l
 }
@@ -49,6 +51,19 @@ func (l *life) pass() error {
 		}
 		<-awake
 	}
+}
+
+// does is pass of a call to a backend, which takes its time.
+func (l *life) does(op string) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	d := l.takes(op)
+	if d == 0 {
+		return nil
+	}
+	time.Sleep(d)
+	return l.pass()
 }
 
 func (l *life) isDead() bool {
@@ -156,14 +171,14 @@ func (p *place) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.E
 }
 
 func (p *place) Stat(ctx context.Context, name string) (mover.Entry, error) {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("stat"); err != nil {
 		return mover.Entry{}, err
 	}
 	return p.Backend.Stat(ctx, name)
 }
 
 func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("open"); err != nil {
 		return nil, err
 	}
 	c, err := p.Backend.Open(ctx, e)
@@ -176,7 +191,7 @@ func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 // Lock has the unlocking leave, of what is dead, what the kernel leaves: a file that
 // is locked no more.
 func (p *place) Lock(ctx context.Context, name string, holder mover.WriterID) (context.Context, func() error, error) {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("lock"); err != nil {
 		return nil, nil, err
 	}
 	held, unlock, err := p.Backend.Lock(ctx, name, holder)
@@ -220,7 +235,7 @@ func leaveLocks(root string, unlock func() error) error {
 }
 
 func (p *place) BreakLock(ctx context.Context, name string, over mover.WriterID) error {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("break lock"); err != nil {
 		return err
 	}
 	b, ok := mover.As[mover.LockBreaker](p.Backend)
@@ -230,16 +245,16 @@ func (p *place) BreakLock(ctx context.Context, name string, over mover.WriterID)
 	return b.BreakLock(ctx, name, over)
 }
 
-// writes is pass of what writes a name.
-func (p *place) writes(name string) error {
-	if err := p.life.pass(); err != nil {
+// writes is does of what writes a name.
+func (p *place) writes(op, name string) error {
+	if err := p.life.does(op); err != nil {
 		return err
 	}
 	return p.life.refused(filepath.Join(p.path, name))
 }
 
 func (p *place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	if err := p.writes(e.Name); err != nil {
+	if err := p.writes("draft", e.Name); err != nil {
 		return nil, err
 	}
 	d, err := p.Backend.Draft(ctx, e, h)
@@ -250,7 +265,7 @@ func (p *place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 }
 
 func (p *place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("adopt"); err != nil {
 		return nil, err
 	}
 	d, err := p.Backend.Adopt(ctx, t)
@@ -261,14 +276,14 @@ func (p *place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 }
 
 func (p *place) Drop(ctx context.Context, t mover.Token) error {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("drop"); err != nil {
 		return err
 	}
 	return p.Backend.Drop(ctx, t)
 }
 
 func (p *place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("publish"); err != nil {
 		out := make([]mover.Outcome, len(batch))
 		for i := range out {
 			out[i].Err = err
@@ -279,28 +294,28 @@ func (p *place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 }
 
 func (p *place) Mkdir(ctx context.Context, e mover.Entry) error {
-	if err := p.writes(e.Name); err != nil {
+	if err := p.writes("mkdir", e.Name); err != nil {
 		return err
 	}
 	return p.Backend.Mkdir(ctx, e)
 }
 
 func (p *place) Update(ctx context.Context, e mover.Entry) error {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("update"); err != nil {
 		return err
 	}
 	return p.Backend.Update(ctx, e)
 }
 
 func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("remove"); err != nil {
 		return err
 	}
 	return p.Backend.Remove(ctx, e, by)
 }
 
 func (p *place) Sync(ctx context.Context) error {
-	if err := p.life.pass(); err != nil {
+	if err := p.life.does("sync"); err != nil {
 		return err
 	}
 	return p.Backend.Sync(ctx)
@@ -316,14 +331,14 @@ type content struct {
 func (c *content) Unwrap() any { return c.Content }
 
 func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	if err := c.life.pass(); err != nil {
+	if err := c.life.does("read"); err != nil {
 		return nil, err
 	}
 	return c.Content.Range(ctx, off, n)
 }
 
 func (c *content) Check(ctx context.Context) error {
-	if err := c.life.pass(); err != nil {
+	if err := c.life.does("check"); err != nil {
 		return err
 	}
 	return c.Content.Check(ctx)
@@ -339,14 +354,14 @@ type draft struct {
 func (d *draft) Unwrap() any { return d.Draft }
 
 func (d *draft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (mover.Receipt, error) {
-	if err := d.life.pass(); err != nil {
+	if err := d.life.does("write"); err != nil {
 		return mover.Receipt{}, err
 	}
 	return d.Draft.WritePart(ctx, p, feed{f, d.life})
 }
 
 func (d *draft) Finish(ctx context.Context, e mover.Entry, receipts []mover.Receipt) error {
-	if err := d.life.pass(); err != nil {
+	if err := d.life.does("finish"); err != nil {
 		return err
 	}
 	return d.Draft.Finish(ctx, e, receipts)

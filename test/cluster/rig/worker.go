@@ -53,7 +53,7 @@ func (w *workers) ready(agentName string) func(sandbox.Options) (agent.Waiting, 
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		g := &goroutine{
-			workers: w, agent: agentName, pid: firstPID + w.next, life: newLife(w.cluster.refused), ours: ours, theirs: theirs, stop: stop,
+			workers: w, agent: agentName, pid: firstPID + w.next, life: w.newLife(agentName, firstPID+w.next), ours: ours, theirs: theirs, stop: stop,
 			confined: make(chan struct{}), done: make(chan struct{}),
 		}
 		w.next++
@@ -61,6 +61,16 @@ func (w *workers) ready(agentName string) func(sandbox.Options) (agent.Waiting, 
 		go g.run(ctx)
 		return waiting{g}, nil
 	}
+}
+
+// newLife is the life of a worker in the weather of the cluster.
+func (w *workers) newLife(agentName string, pid int) *life {
+	return newLife(w.cluster.refused, func(op string) time.Duration {
+		if weather := w.cluster.weather.Load(); weather != nil {
+			return (*weather).Call(agentName, pid, op)
+		}
+		return 0
+	})
 }
 
 // pipe is a connection in memory.
@@ -95,9 +105,25 @@ func (g *goroutine) run(ctx context.Context) {
 	if image == "" {
 		return
 	}
-	if err := restore(state, image); err != nil {
+	again := restore
+	if w.sharing(g, state) {
+		again = restoreUnlocked
+	}
+	if err := again(state, image); err != nil {
 		w.cluster.t.Errorf("the state of a worker that was killed: %v", err)
 	}
+}
+
+// sharing reports whether another worker has the same journals.
+func (w *workers) sharing(g *goroutine, state string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, other := range w.all {
+		if other != g && other.state == state {
+			return true
+		}
+	}
+	return false
 }
 
 // kill ends the goroutine; it does nothing any more.
@@ -199,12 +225,7 @@ func (g *goroutine) die() error {
 	w := g.workers
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if g.state != "" {
-		for _, other := range w.all {
-			if other != g && other.agent == g.agent && other.state == g.state {
-				return fmt.Errorf("two workers of agent %s have the journals of one account: no image can be made of one", g.agent)
-			}
-		}
+	if g.state != "" && g.image == "" {
 		g.image = fmt.Sprint(g.state, ".image-", g.pid)
 		if err := imageOf(g.state, g.image); err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package sim runs the real engine in a world made of one seed: random trees,
+// Package engine runs the real engine in a world made of one seed: random trees,
 // random traits of the places, random faults, deaths, and a source that changes while
 // it is read. Two tests do it: TestEngine drives plan and transfer, TestTask a whole
 // task of mover/engine with its lock, journal and manifest.
@@ -20,4 +20,4 @@
 //
 // What a death of the process leaves of the journal's files is not simulated: the
 // journal's own TestKill and test/crash kill real processes.
-package sim
+package engine
