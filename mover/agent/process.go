@@ -148,7 +148,7 @@ func (a *Agent) startAs(ctx context.Context, p *process, who osaccount.Account) 
 	return a.run(ctx, p, who, roots)
 }
 
-// awaitLost waits until the workers of its owner whose leads are over have ended: the coordinator counts on them no more, and they may still have the
+// awaitLost waits until workers of lost leads of its owner have ended: the coordinator counts on them no more, and they may still have the
 // lock of the target, or a journal. One that does not end in time, as where a file system hangs, is waited for no longer.
 func (a *Agent) awaitLost(ctx context.Context, p *process) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lostGrace)

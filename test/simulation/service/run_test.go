@@ -236,7 +236,7 @@ func (r *running) pass(d time.Duration) {
 	}
 }
 
-// mend ends the faults whose time has come, or all.
+// mend ends the faults that are due, or all.
 func (r *running) mend(all bool) {
 	for {
 		i := slices.IndexFunc(r.pending, func(m mending) bool { return all || !m.at.After(time.Now()) })
