@@ -18,7 +18,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/cli.md, and the table of docs/reference/exit-codes.md")
+var update = flag.Bool("update", false, "write docs/reference/cli.md, the table of docs/reference/exit-codes.md, and testdata/json.golden")
 
 const referenceIntroduction = `# Commands
 
