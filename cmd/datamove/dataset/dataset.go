@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,7 +122,7 @@ var datasetsListing = cli.Listing[*pb.Dataset]{
 		{Head: "NEWEST", Width: 12, Text: func(d *pb.Dataset) string { return short(newest(d).GetDigest()) }},
 		{Head: "AGE", Width: -6, Text: func(d *pb.Dataset) string { return cli.Ago(newest(d).GetCreateTime()) }},
 	},
-	View: func(d *pb.Dataset) any { return viewDataset(d) },
+	View: viewDataset,
 	Name: (*pb.Dataset).GetName,
 }
 
@@ -137,37 +136,10 @@ func newest(d *pb.Dataset) *pb.Version {
 // short is a digest as people tell them apart.
 func short(digest string) string { return digest[:min(len(digest), 12)] }
 
-// datasetView is a dataset as JSON.
-type datasetView struct {
-	Schema   string        `json:"schema"`
-	Name     string        `json:"name"`
-	Project  string        `json:"project,omitempty"`
-	Owner    string        `json:"owner"`
-	UID      uint32        `json:"uid"`
-	Created  *time.Time    `json:"created,omitempty"`
-	Versions []versionOf   `json:"versions"` // newest first
-	Replicas []replicaView `json:"replicas,omitempty"`
-	Leases   []leaseView   `json:"leases,omitempty"`
-	Pins     []pinView     `json:"pins,omitempty"`
-}
+// datasetKeys are the keys of a dataset as JSON, with its versions, the newest first.
+const datasetKeys = "schema:" + schemaDataset + " name project? owner=owner.name uid=owner.uid created=create_time? versions[] { digest entries bytes created=create_time? source? }"
 
-// versionOf is one version of a dataset, as JSON.
-type versionOf struct {
-	Digest  string     `json:"digest"`
-	Entries int64      `json:"entries"`
-	Bytes   int64      `json:"bytes"`
-	Created *time.Time `json:"created,omitempty"`
-	Source  string     `json:"source,omitempty"`
-}
-
-func viewDataset(d *pb.Dataset) datasetView {
-	v := datasetView{Schema: schemaDataset, Name: d.GetName(), Project: d.GetProject(), Owner: d.GetOwner().GetName(), UID: d.GetOwner().GetUid(),
-		Created: cli.Stamp(d.GetCreateTime()), Versions: []versionOf{}}
-	for _, one := range d.GetVersions() {
-		v.Versions = append(v.Versions, versionOf{one.GetDigest(), one.GetEntries(), one.GetBytes(), cli.Stamp(one.GetCreateTime()), one.GetSource()})
-	}
-	return v
-}
+var viewDataset = cli.View[*pb.Dataset](datasetKeys, nil)
 
 // datasetArg reads NAME, or dataset:NAME, with or without @DIGEST.
 func datasetArg(arg string) (location.Location, error) {

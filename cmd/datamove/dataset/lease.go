@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +90,7 @@ var leasesListing = cli.Listing[*pb.Lease]{
 		{Head: "UNTIL", Width: 19, Text: func(l *pb.Lease) string { return cli.Moment(l.GetExpireTime()) }},
 		{Head: "LOCATION", Width: 0, Text: func(l *pb.Lease) string { return mover.Printable(l.GetLocation()) }},
 	},
-	View: func(l *pb.Lease) any { return viewLease(l) },
+	View: viewLease,
 	Name: (*pb.Lease).GetId,
 }
 
@@ -103,27 +102,8 @@ func accountText(o *pb.Account) string {
 	return cli.OrDash(o.GetName())
 }
 
-// leaseView is a lease as JSON.
-type leaseView struct {
-	Schema   string            `json:"schema"`
-	ID       string            `json:"id"`
-	Dataset  string            `json:"dataset"`
-	Digest   string            `json:"digest"`
-	Tier     string            `json:"tier,omitempty"`
-	Node     string            `json:"node,omitempty"`
-	Location string            `json:"location"`
-	Holder   string            `json:"holder"`
-	Owner    string            `json:"owner"`
-	UID      uint32            `json:"uid"`
-	Created  *time.Time        `json:"created,omitempty"`
-	Until    *time.Time        `json:"until,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"`
-}
-
-func viewLease(l *pb.Lease) leaseView {
-	return leaseView{schemaLease, l.GetId(), l.GetDataset(), l.GetDigest(), l.GetTier(), l.GetNode(), l.GetLocation(), l.GetHolder(),
-		l.GetOwner().GetName(), l.GetOwner().GetUid(), cli.Stamp(l.GetCreateTime()), cli.Stamp(l.GetExpireTime()), l.GetLabels()}
-}
+// viewLease is a lease as JSON.
+var viewLease = cli.View[*pb.Lease]("schema:"+schemaLease+" id dataset digest tier? node? location holder owner=owner.name uid=owner.uid created=create_time? until=expire_time? labels?", nil)
 
 func completeLeases(a *cli.App) cobra.CompletionFunc {
 	return cli.CompleteWith(a, func(ctx context.Context, c *api.Client) iter.Seq2[*pb.Lease, error] {

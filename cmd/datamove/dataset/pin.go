@@ -135,7 +135,7 @@ var pinsListing = cli.Listing[*pb.PinInfo]{
 		{Head: "OWNER", Width: 8, Text: func(p *pb.PinInfo) string { return cli.OrDash(p.GetOwner().GetName()) }},
 		{Head: "REASON", Width: 0, Text: (*pb.PinInfo).GetReason},
 	},
-	View: func(p *pb.PinInfo) any { return viewPin(p) },
+	View: viewPin,
 	Name: (*pb.PinInfo).GetDataset,
 }
 
@@ -153,18 +153,5 @@ func all(text string) string {
 	return text
 }
 
-// pinView is a pin as JSON.
-type pinView struct {
-	Schema  string     `json:"schema"`
-	Dataset string     `json:"dataset"`
-	Digest  string     `json:"digest,omitempty"` // absent: of every version
-	Tier    string     `json:"tier,omitempty"`   // absent: on every tier
-	Until   *time.Time `json:"until,omitempty"`
-	Reason  string     `json:"reason,omitempty"`
-	Owner   string     `json:"owner"`
-	UID     uint32     `json:"uid"`
-}
-
-func viewPin(p *pb.PinInfo) pinView {
-	return pinView{schemaPin, p.GetDataset(), p.GetDigest(), p.GetTier(), cli.Stamp(p.GetUntil()), p.GetReason(), p.GetOwner().GetName(), p.GetOwner().GetUid()}
-}
+// viewPin is a pin as JSON: without a digest of every version, without a tier on every tier.
+var viewPin = cli.View[*pb.PinInfo]("schema:"+schemaPin+" dataset digest? tier? until? reason? owner=owner.name uid=owner.uid", nil)

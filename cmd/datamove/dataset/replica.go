@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +57,7 @@ var replicasListing = cli.Listing[*pb.Replica]{
 		{Head: "PINNED UNTIL", Width: 19, Text: func(r *pb.Replica) string { return cli.Moment(r.GetPinnedUntil()) }},
 		{Head: "LOCATION", Width: 0, Text: func(r *pb.Replica) string { return mover.Printable(r.GetLocation()) }},
 	},
-	View: func(r *pb.Replica) any { return viewReplica(r) },
+	View: viewReplica,
 	Name: (*pb.Replica).GetLocation,
 }
 
@@ -71,30 +70,9 @@ func checkedWord(r *pb.Replica) string {
 	return cli.OrDash(cli.LevelWord(r.GetLevel()))
 }
 
-// replicaView is a replica as JSON.
-type replicaView struct {
-	Schema      string     `json:"schema"`
-	Dataset     string     `json:"dataset"`
-	Digest      string     `json:"digest"`
-	Tier        string     `json:"tier,omitempty"`
-	Node        string     `json:"node,omitempty"`
-	Location    string     `json:"location"`
-	State       string     `json:"state"`
-	Level       string     `json:"level,omitempty"`
-	Bytes       int64      `json:"bytes"`
-	Leases      int32      `json:"leases"`
-	PinnedUntil *time.Time `json:"pinned_until,omitempty"`
-	Created     *time.Time `json:"created,omitempty"`
-	Used        *time.Time `json:"used,omitempty"`
-	Task        string     `json:"task,omitempty"`
-	Unguarded   string     `json:"unguarded,omitempty"` // as in the API
-}
-
-func viewReplica(r *pb.Replica) replicaView {
-	return replicaView{Schema: schemaReplica, Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Location: r.GetLocation(),
-		State: replicaWord(r.GetState()), Level: cli.LevelWord(r.GetLevel()), Bytes: r.GetBytes(), Leases: r.GetLeases(), PinnedUntil: cli.Stamp(r.GetPinnedUntil()),
-		Created: cli.Stamp(r.GetCreateTime()), Used: cli.Stamp(r.GetUseTime()), Task: r.GetTask(), Unguarded: r.GetUnguarded()}
-}
+// viewReplica is a replica as JSON.
+var viewReplica = cli.View[*pb.Replica]("schema:"+schemaReplica+
+	" dataset digest tier? node? location state level? bytes leases pinned_until? created=create_time? used=use_time? task? unguarded?", nil)
 
 func showCommand(a *cli.App) *cobra.Command {
 	var f cli.Format
@@ -148,18 +126,12 @@ func (s *datasetShown) fetch(ctx context.Context, c *api.Client) error {
 	return cli.ForEach(c.Pins(ctx, &pb.ListPinsRequest{Dataset: name}), func(p *pb.PinInfo) error { s.pins = append(s.pins, p); return nil })
 }
 
-func (s *datasetShown) view() datasetView {
-	v := viewDataset(s.dataset)
-	for _, r := range s.replicas {
-		v.Replicas = append(v.Replicas, viewReplica(r))
-	}
-	for _, l := range s.leases {
-		v.Leases = append(v.Leases, viewLease(l))
-	}
-	for _, p := range s.pins {
-		v.Pins = append(v.Pins, viewPin(p))
-	}
-	return v
+func (s *datasetShown) view() any {
+	return cli.View(datasetKeys+" replicas? leases? pins?", map[string]func(*pb.Dataset) any{
+		"replicas": func(*pb.Dataset) any { return cli.Views(viewReplica, s.replicas) },
+		"leases":   func(*pb.Dataset) any { return cli.Views(viewLease, s.leases) },
+		"pins":     func(*pb.Dataset) any { return cli.Views(viewPin, s.pins) },
+	})(s.dataset)
 }
 
 func (s *datasetShown) table(a *cli.App) error {

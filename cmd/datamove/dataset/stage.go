@@ -151,8 +151,8 @@ func holder(a *cli.App) string {
 // stageView is a staged replica as JSON.
 type stageView struct {
 	Schema  string           `json:"schema"`
-	Replica *replicaView     `json:"replica,omitempty"`
-	Lease   *leaseView       `json:"lease,omitempty"`
+	Replica any              `json:"replica,omitempty"`
+	Lease   any              `json:"lease,omitempty"`
 	Report  *task.ReportView `json:"report,omitempty"` // of the task that brought it; absent when it was there
 }
 
@@ -179,12 +179,10 @@ func (s *stage) tellReplica(ctx context.Context, r engine.Report, err error) err
 		v.Report = &report
 	}
 	if s.replica != nil {
-		replica := viewReplica(s.replica)
-		v.Replica = &replica
+		v.Replica = viewReplica(s.replica)
 	}
 	if s.lease != nil {
-		lease := viewLease(s.lease)
-		v.Lease = &lease
+		v.Lease = viewLease(s.lease)
 	}
 	return cli.WriteOne(s.App.Out, s.Format, v)
 }

@@ -91,33 +91,8 @@ var servedListing = cli.Listing[*pb.Policy]{
 			return strings.TrimSpace(runWord(p.GetLast().GetState()) + " " + p.GetLast().GetWhy())
 		}},
 	},
-	View: func(p *pb.Policy) any {
-		v := servedView{Schema: schemaServed, Name: p.GetName(), Owner: p.GetOwner(), Mode: p.GetMode(), File: p.GetFile(), Digest: p.GetDigest(), Roots: p.GetRoots(), Next: cli.Stamp(p.GetNextTime())}
-		if p.GetLast() != nil {
-			last := viewRun(p.GetLast())
-			v.Last = &last
-		}
-		if p.GetAnnounced() != nil {
-			plan := viewPlan(p.GetAnnounced())
-			v.Announced = &plan
-		}
-		return v
-	},
+	View: cli.View[*pb.Policy]("schema:"+schemaServed+" name owner? mode file digest roots next=next_time? last? { "+runKeys+" } announced? { "+planKeys+" }", nil),
 	Name: (*pb.Policy).GetName,
-}
-
-// servedView is a policy of a service as JSON.
-type servedView struct {
-	Schema    string     `json:"schema"`
-	Name      string     `json:"name"`
-	Owner     string     `json:"owner,omitempty"`
-	Mode      string     `json:"mode"`
-	File      string     `json:"file"`
-	Digest    string     `json:"digest"`
-	Roots     []string   `json:"roots"`
-	Next      *time.Time `json:"next,omitempty"`
-	Last      *runView   `json:"last,omitempty"`
-	Announced *planView  `json:"announced,omitempty"`
 }
 
 // minute is a time for people.
@@ -132,69 +107,15 @@ func totalsText(t *pb.RunTotals) string {
 	return units.Plural(t.GetFiles(), "file", "files") + ", " + units.Bytes(t.GetBytes())
 }
 
-// planView is the head of a plan as JSON.
-type planView struct {
-	Schema  string       `json:"schema"`
-	ID      string       `json:"id"`
-	Policy  string       `json:"policy"`
-	Mode    string       `json:"mode"`
-	Digest  string       `json:"digest"`
-	Time    *time.Time   `json:"time,omitempty"`
-	Facts   *time.Time   `json:"facts_time,omitempty"`
-	Stale   bool         `json:"stale,omitempty"`
-	Scope   amountView   `json:"scope"`
-	Total   amountView   `json:"total"`
-	Removes amountView   `json:"removes"`
-	Rules   []planRule   `json:"rules"`
-	Left    []planReason `json:"left,omitempty"`
-	Owners  []planOwner  `json:"owners,omitempty"`
-	Error   string       `json:"error,omitempty"`
-	Errors  int64        `json:"errors,omitempty"`
-	Notes   []string     `json:"notes,omitempty"`
-}
+// The keys of a plan as JSON, and of what it has of each rule.
+const (
+	amount    = " { files bytes } "
+	rulesKeys = "rules { rule action matched" + amount + "kept" + amount + "}"
+	planKeys  = "schema:" + schemaPlan + " id policy mode digest time? facts_time? stale? scope" + amount + "total" + amount + "removes" + amount + rulesKeys +
+		" left? { why files=total.files bytes=total.bytes } owners? { owner files=total.files bytes=total.bytes } error? errors? notes?"
+)
 
-type amountView struct {
-	Files int64 `json:"files"`
-	Bytes int64 `json:"bytes"`
-}
-
-type planRule struct {
-	Rule    string     `json:"rule"`
-	Action  string     `json:"action"`
-	Matched amountView `json:"matched"`
-	Kept    amountView `json:"kept"`
-}
-
-type planReason struct {
-	Why string `json:"why"`
-	amountView
-}
-
-type planOwner struct {
-	Owner string `json:"owner"`
-	amountView
-}
-
-func viewAmount(t *pb.RunTotals) amountView { return amountView{t.GetFiles(), t.GetBytes()} }
-
-func viewPlan(p *pb.Plan) planView {
-	v := planView{Schema: schemaPlan, ID: p.GetId(), Policy: p.GetPolicy(), Mode: p.GetMode(), Digest: p.GetDigest(), Time: cli.Stamp(p.GetTime()), Facts: cli.Stamp(p.GetFactsTime()), Stale: p.GetStale(),
-		Scope: viewAmount(p.GetScope()), Total: viewAmount(p.GetTotal()), Removes: viewAmount(p.GetRemoves()), Rules: viewRules(p.GetRules()), Error: p.GetError(), Errors: p.GetErrors(), Notes: p.GetNotes()}
-	for _, l := range p.GetLeft() {
-		v.Left = append(v.Left, planReason{l.GetWhy(), viewAmount(l.GetTotal())})
-	}
-	for _, o := range p.GetOwners() {
-		v.Owners = append(v.Owners, planOwner{o.GetOwner(), viewAmount(o.GetTotal())})
-	}
-	return v
-}
-
-func viewRules(rules []*pb.RuleTotals) (all []planRule) {
-	for _, r := range rules {
-		all = append(all, planRule{r.GetRule(), r.GetAction(), viewAmount(r.GetMatched()), viewAmount(r.GetKept())})
-	}
-	return all
-}
+var viewPlan = cli.View[*pb.Plan](planKeys, nil)
 
 func planCommand(a *cli.App) *cobra.Command {
 	var f cli.Format
@@ -421,16 +342,5 @@ var simulatedListing = cli.Listing[*pb.SimulatedRun]{
 			return cmp.Or(strings.Join(words, ", "), "-")
 		}},
 	},
-	View: func(r *pb.SimulatedRun) any {
-		return simulatedView{schemaSimulated, cli.Stamp(r.GetTime()), viewAmount(r.GetTotal()), viewAmount(r.GetRemoves()), viewRules(r.GetRules())}
-	},
-}
-
-// simulatedView is a simulated run as JSON.
-type simulatedView struct {
-	Schema  string     `json:"schema"`
-	Time    *time.Time `json:"time"`
-	Total   amountView `json:"total"`
-	Removes amountView `json:"removes"`
-	Rules   []planRule `json:"rules"`
+	View: cli.View[*pb.SimulatedRun]("schema:"+schemaSimulated+" time total"+amount+"removes"+amount+rulesKeys, nil),
 }

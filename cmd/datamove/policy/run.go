@@ -177,7 +177,7 @@ var runsListing = cli.Listing[*pb.Run]{
 		{Head: "UNDO UNTIL", Width: 16, Text: func(r *pb.Run) string { return minute(r.GetKeptUntil()) }},
 		{Head: "WHY", Width: 0, Text: func(r *pb.Run) string { return cli.OrDash(cmp.Or(r.GetWhy(), r.GetError())) }},
 	},
-	View: func(r *pb.Run) any { return viewRun(r) },
+	View: cli.View[*pb.Run](runKeys, nil),
 	Name: (*pb.Run).GetId,
 	Colour: func(r *pb.Run) string {
 		switch {
@@ -190,36 +190,9 @@ var runsListing = cli.Listing[*pb.Run]{
 	},
 }
 
-// runView is a run as JSON.
-type runView struct {
-	Schema    string     `json:"schema"`
-	ID        string     `json:"id"`
-	Policy    string     `json:"policy"`
-	State     string     `json:"state"`
-	By        string     `json:"by"`
-	Due       *time.Time `json:"due,omitempty"`
-	Started   *time.Time `json:"started,omitempty"`
-	Ended     *time.Time `json:"ended,omitempty"`
-	Planned   amountView `json:"planned"`
-	Done      amountView `json:"done"`
-	Skipped   int64      `json:"skipped"`
-	Failed    int64      `json:"failed"`
-	Restored  int64      `json:"restored,omitempty"`
-	UndoUntil *time.Time `json:"undo_until,omitempty"`
-	Why       string     `json:"why,omitempty"`
-	Error     string     `json:"error,omitempty"`
-	Notices   []string   `json:"notices,omitempty"` // of rules that notify
-	Tasks     []string   `json:"tasks,omitempty"`   // that are under way
-}
-
-func viewRun(r *pb.Run) runView {
-	v := runView{Schema: schemaRun, ID: r.GetId(), Policy: r.GetPolicy(), State: runWord(r.GetState()), By: r.GetBy(), Due: cli.Stamp(r.GetDueTime()), Started: cli.Stamp(r.GetStartTime()), Ended: cli.Stamp(r.GetEndTime()),
-		Planned: viewAmount(r.GetPlanned()), Done: viewAmount(r.GetDone()), Skipped: r.GetSkipped(), Failed: r.GetFailed(), Restored: r.GetRestored(), UndoUntil: cli.Stamp(r.GetKeptUntil()), Why: r.GetWhy(), Error: r.GetError(), Notices: r.GetNotices()}
-	for _, p := range r.GetParts() {
-		v.Tasks = append(v.Tasks, p.GetTask())
-	}
-	return v
-}
+// runKeys are the keys of a run as JSON, with the tasks that are under way.
+const runKeys = "schema:" + schemaRun + " id policy state by due=due_time? started=start_time? ended=end_time? planned" + amount + "done" + amount +
+	"skipped failed restored? undo_until=kept_until? why? error? notices? tasks=parts.task?"
 
 func undoCommand(a *cli.App) *cobra.Command {
 	var f cli.Format
@@ -355,55 +328,9 @@ func printWhy(w io.Writer, e *pb.ExplainFileResponse) error {
 	return err
 }
 
-// explainedView is what policies say of a file, as JSON.
-type explainedView struct {
-	Schema   string           `json:"schema"`
-	File     catalog.FileView `json:"file"`
-	Used     string           `json:"used"`
-	Policies []sightView      `json:"policies"`
-	Runs     []runView        `json:"runs,omitempty"`
-}
-
-type sightView struct {
-	Policy string      `json:"policy"`
-	Mode   string      `json:"mode"`
-	Reason string      `json:"reason"`
-	Rules  []ruleSight `json:"rules"`
-	Next   *time.Time  `json:"next,omitempty"`
-}
-
-type ruleSight struct {
-	Rule    string        `json:"rule"`
-	Decides bool          `json:"decides"`
-	Error   string        `json:"error,omitempty"`
-	Clauses []clauseSight `json:"clauses"`
-}
-
-type clauseSight struct {
-	Field string `json:"field"`
-	Want  string `json:"want"`
-	Is    string `json:"is"`
-	Holds bool   `json:"holds"`
-}
-
-func viewExplained(e *pb.ExplainFileResponse) explainedView {
-	v := explainedView{Schema: schemaExplained, File: catalog.ViewFile(e.GetFile()), Used: e.GetUsed(), Policies: []sightView{}}
-	for _, p := range e.GetPolicies() {
-		s := sightView{Policy: p.GetPolicy(), Mode: p.GetMode(), Reason: p.GetReason(), Next: cli.Stamp(p.GetNextTime())}
-		for _, r := range p.GetRules() {
-			rule := ruleSight{Rule: r.GetRule(), Decides: r.GetHolds(), Error: r.GetError()}
-			for _, c := range r.GetClauses() {
-				rule.Clauses = append(rule.Clauses, clauseSight{c.GetField(), c.GetWant(), c.GetIs(), c.GetHolds()})
-			}
-			s.Rules = append(s.Rules, rule)
-		}
-		v.Policies = append(v.Policies, s)
-	}
-	for _, r := range e.GetRuns() {
-		v.Runs = append(v.Runs, viewRun(r))
-	}
-	return v
-}
+// viewExplained is what policies say of a file, as JSON.
+var viewExplained = cli.View("schema:"+schemaExplained+" file used policies[] { policy mode reason rules { rule decides=holds error? clauses { field want is holds } } next=next_time? } runs? { "+runKeys+" }",
+	map[string]func(*pb.ExplainFileResponse) any{"file": func(e *pb.ExplainFileResponse) any { return catalog.ViewFile(e.GetFile()) }})
 
 func diffCommand(a *cli.App) *cobra.Command {
 	var f cli.Format

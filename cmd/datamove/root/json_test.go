@@ -21,8 +21,9 @@ import (
 func TestJSON(t *testing.T) {
 	s := newFake(t)
 	u := newSession(t, s)
-	s.tasks = []*pb.Task{filled(&pb.Task{}), {Id: "empty"}, {State: pb.TaskState_TASK_STATE_DONE, Spec: &pb.TaskSpec{Options: &pb.Options{}}, Progress: &pb.Progress{}, Report: &pb.Report{}}}
+	s.tasks = []*pb.Task{filled(&pb.Task{}), {Id: "empty"}, {State: pb.TaskState_TASK_STATE_DONE, Spec: &pb.TaskSpec{Class: 99, Options: &pb.Options{}}, Progress: &pb.Progress{Remaining: &durationpb.Duration{}}, Report: &pb.Report{}}}
 	s.tasks[0].State = pb.TaskState_TASK_STATE_FAILED
+	s.answers["ListScans"] = &pb.ListScansResponse{Scans: []*pb.Scan{{Tier: "project", Time: timestamppb.Now()}}} // usage asks how old the catalog is
 	var got strings.Builder
 	for _, row := range []struct {
 		args    string
@@ -33,12 +34,14 @@ func TestJSON(t *testing.T) {
 		{"task why full", map[string]proto.Message{"ExplainTask": &pb.Explanation{}}},
 		{"agent list", map[string]proto.Message{"ListAgents": &pb.ListAgentsResponse{}}},
 		{"usage --daily", map[string]proto.Message{"GetUsage": &pb.GetUsageResponse{}}},
+		{"usage project: --by owner", map[string]proto.Message{"SumFiles": &pb.SumFilesResponse{}}},
 		{"usage --me", map[string]proto.Message{"GetUsage": &pb.GetUsageResponse{}}},
 		{"service info", map[string]proto.Message{"GetInfo": &pb.Info{}}},
 		{"tier list", map[string]proto.Message{"ListTiers": &pb.ListTiersResponse{}}},
 		{"tier scans", map[string]proto.Message{"ListScans": &pb.ListScansResponse{}}},
 		{"dataset list", map[string]proto.Message{"ListDatasets": &pb.ListDatasetsResponse{}}},
 		{"dataset show x", map[string]proto.Message{"GetDataset": &pb.Dataset{}, "ListReplicas": &pb.ListReplicasResponse{}, "ListLeases": &pb.ListLeasesResponse{}, "ListPins": &pb.ListPinsResponse{}}},
+		{"stage dataset:x --to scratch", map[string]proto.Message{"Stage": &pb.StageResponse{Replica: &pb.Replica{}}}},
 		{"dataset replicas", map[string]proto.Message{"ListReplicas": &pb.ListReplicasResponse{}}},
 		{"lease list", map[string]proto.Message{"ListLeases": &pb.ListLeasesResponse{}}},
 		{"pin list", map[string]proto.Message{"ListPins": &pb.ListPinsResponse{}}},
@@ -55,6 +58,9 @@ func TestJSON(t *testing.T) {
 			for method, answer := range row.answers {
 				if s.answers[method] = answer; of == "full" {
 					s.answers[method] = filled(proto.Clone(answer))
+				}
+				if staged, ok := s.answers[method].(*pb.StageResponse); ok {
+					staged.Task = nil // it is there already
 				}
 			}
 			out, _ := u.wants(0, append(strings.Fields(row.args), "-o", "json")...)

@@ -89,7 +89,7 @@ var agentsListing = cli.Listing[*pb.Agent]{
 		{Head: "VERSION", Width: 10, Text: (*pb.Agent).GetVersion},
 		{Head: "REACHES", Width: 0, Text: reachesText},
 	},
-	View: func(g *pb.Agent) any { return viewAgent(g) },
+	View: viewAgent,
 	Name: (*pb.Agent).GetName,
 	Colour: func(g *pb.Agent) string {
 		switch g.GetState() {
@@ -102,22 +102,9 @@ var agentsListing = cli.Listing[*pb.Agent]{
 	},
 }
 
-// agentView is an agent as JSON.
-type agentView struct {
-	Schema         string     `json:"schema"`
-	Name           string     `json:"name"`
-	State          string     `json:"state"`
-	Version        string     `json:"version"`
-	Address        string     `json:"address,omitempty"`
-	Reaches        []string   `json:"reaches,omitempty"`
-	Lacks          []string   `json:"lacks,omitempty"` // tiers of the coordinator that it does not reach
-	Leads          int32      `json:"leads"`
-	Helps          int32      `json:"helps"`
-	BytesPerSecond float64    `json:"bytes_per_second"`
-	Joined         *time.Time `json:"joined,omitempty"`
-	Seen           *time.Time `json:"seen,omitempty"`
-	Root           bool       `json:"root"` // can act as other users
-}
+// viewAgent is an agent as JSON. It lacks tiers of the coordinator that it does not reach; as root it can act as other users.
+var viewAgent = cli.View[*pb.Agent]("schema:"+schemaAgent+
+	" name state version address? reaches? lacks? leads helps bytes_per_second joined=join_time? seen=seen_time? root", nil)
 
 // reachesText is what an agent reaches, and what of the coordinator's tiers it does not.
 func reachesText(g *pb.Agent) string {
@@ -130,11 +117,6 @@ func reachesText(g *pb.Agent) string {
 	default:
 		return text + "; lacks " + lacks
 	}
-}
-
-func viewAgent(g *pb.Agent) agentView {
-	return agentView{schemaAgent, g.GetName(), agentWord(g.GetState()), g.GetVersion(), g.GetAddress(), g.GetReaches(), g.GetLacks(), g.GetLeads(), g.GetHelps(),
-		g.GetBytesPerSecond(), cli.Stamp(g.GetJoinTime()), cli.Stamp(g.GetSeenTime()), g.GetRoot()}
 }
 
 // tokenView is a join token as JSON.

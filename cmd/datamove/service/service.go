@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,22 +41,9 @@ func serviceCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// serviceView is what a service is, as JSON.
-type serviceView struct {
-	Schema       string     `json:"schema"`
-	Version      string     `json:"version"`
-	Node         string     `json:"node"`
-	Started      *time.Time `json:"started,omitempty"`
-	Term         uint64     `json:"term"`
-	TasksQueued  int64      `json:"tasks_queued"`
-	TasksRunning int64      `json:"tasks_running"`
-	Agents       int32      `json:"agents"`
-	Caller       string     `json:"caller"` // as the service sees the caller
-	UID          uint32     `json:"uid"`
-	Roles        []string   `json:"roles"`
-	Projects     []string   `json:"projects"`
-	Full         string     `json:"full,omitempty"` // why it takes no new work
-}
+// viewService is what a service is, as JSON. The caller is as the service sees it; full is why it takes no new work.
+var viewService = cli.View[*pb.Info]("schema:"+schemaService+
+	" version node started=start_time? term tasks_queued tasks_running agents caller=caller.name uid=caller.uid roles[] projects[] full?", nil)
 
 func infoCommand(a *cli.App) *cobra.Command {
 	var f cli.Format
@@ -73,31 +59,29 @@ func infoCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := serviceView{schemaService, i.GetVersion(), i.GetNode(), cli.Stamp(i.GetStartTime()), i.GetTerm(), i.GetTasksQueued(), i.GetTasksRunning(), i.GetAgents(),
-				i.GetCaller().GetName(), i.GetCaller().GetUid(), append([]string{}, i.GetRoles()...), append([]string{}, i.GetProjects()...), i.GetFull()}
 			if f != cli.FormatTable {
-				return cli.WriteOne(a.Out, f, v)
+				return cli.WriteOne(a.Out, f, viewService(i))
 			}
-			return v.table(a.Out)
+			return printService(a.Out, i)
 		})
 	})
 	cli.FormatVar(cmd.Flags(), &f, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML)
 	return cmd
 }
 
-func (v *serviceView) table(w io.Writer) error {
+func printService(w io.Writer, i *pb.Info) error {
 	since := "-"
-	if v.Started != nil {
-		since = v.Started.Local().Format("2006-01-02 15:04:05")
+	if i.GetStartTime() != nil {
+		since = i.GetStartTime().AsTime().Local().Format("2006-01-02 15:04:05")
 	}
-	fmt.Fprintf(w, "service   datamoved %s on %s, since %s, term %d\n", cli.Shown(v.Version), cli.Shown(v.Node), since, v.Term)
-	fmt.Fprintf(w, "tasks     %s queued, %s running\n", units.Count(v.TasksQueued), units.Count(v.TasksRunning))
-	fmt.Fprintf(w, "agents    %d\n", v.Agents)
-	fmt.Fprintf(w, "you are   %s (uid %d)\n", cli.Shown(cli.OrDash(v.Caller)), v.UID)
-	fmt.Fprintf(w, "roles     %s\n", cli.Shown(cli.OrDash(strings.Join(v.Roles, ", "))))
-	fmt.Fprintf(w, "projects  %s\n", cli.Shown(cli.OrDash(strings.Join(v.Projects, ", "))))
-	if v.Full != "" {
-		fmt.Fprintf(w, "full      %s\n", cli.Shown(v.Full))
+	fmt.Fprintf(w, "service   datamoved %s on %s, since %s, term %d\n", cli.Shown(i.GetVersion()), cli.Shown(i.GetNode()), since, i.GetTerm())
+	fmt.Fprintf(w, "tasks     %s queued, %s running\n", units.Count(i.GetTasksQueued()), units.Count(i.GetTasksRunning()))
+	fmt.Fprintf(w, "agents    %d\n", i.GetAgents())
+	fmt.Fprintf(w, "you are   %s (uid %d)\n", cli.Shown(cli.OrDash(i.GetCaller().GetName())), i.GetCaller().GetUid())
+	fmt.Fprintf(w, "roles     %s\n", cli.Shown(cli.OrDash(strings.Join(i.GetRoles(), ", "))))
+	fmt.Fprintf(w, "projects  %s\n", cli.Shown(cli.OrDash(strings.Join(i.GetProjects(), ", "))))
+	if i.GetFull() != "" {
+		fmt.Fprintf(w, "full      %s\n", cli.Shown(i.GetFull()))
 	}
 	_, err := fmt.Fprintln(w, "page      datamove service page shows it to your browser")
 	return err

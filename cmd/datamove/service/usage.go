@@ -120,7 +120,7 @@ func (u *moved) quotas(ctx context.Context, f cli.Format) error {
 	})
 }
 
-var quotaListing = cli.Listing[*pb.Quota]{What: "quotas", View: func(q *pb.Quota) any { return viewShare(q) }, Columns: []cli.Column[*pb.Quota]{
+var quotaListing = cli.Listing[*pb.Quota]{What: "quotas", View: viewShare, Columns: []cli.Column[*pb.Quota]{
 	{Head: "RESOURCE", Width: 10, Text: func(q *pb.Quota) string { return mover.Printable(q.GetResource()) }},
 	{Head: "USED", Width: -10, Text: func(q *pb.Quota) string { return amount(q, q.GetUsed()) }},
 	{Head: "LIMIT", Width: -10, Text: func(q *pb.Quota) string {
@@ -134,17 +134,8 @@ var quotaListing = cli.Listing[*pb.Quota]{What: "quotas", View: func(q *pb.Quota
 // amount prints a number of what a quota counts.
 func amount(q *pb.Quota, n int64) string { return quota.Resource(q.GetResource()).Text(n) }
 
-// shareView is a quota of an account as JSON.
-type shareView struct {
-	Schema   string `json:"schema"`
-	Resource string `json:"resource"`
-	Used     int64  `json:"used"`
-	Limit    int64  `json:"limit,omitempty"` // absent: there is none
-}
-
-func viewShare(q *pb.Quota) shareView {
-	return shareView{Schema: schemaShare, Resource: q.GetResource(), Used: q.GetUsed(), Limit: q.GetLimit()}
-}
+// viewShare is a quota of an account as JSON. Without a limit there is none.
+var viewShare = cli.View[*pb.Quota]("schema:"+schemaShare+" resource used limit?", nil)
 
 // held tells what files there are.
 func held(ctx context.Context, a *cli.App, f cli.Format, q catalog.Filter, c catalog.Freshness, location string, by []string) error {
@@ -179,29 +170,23 @@ func heldListing(by []string) cli.Listing[*pb.FileSum] {
 		cli.Column[*pb.FileSum]{Head: "OTHERS", Width: -8, Text: func(s *pb.FileSum) string { return units.Count(s.GetOthers()) }},
 		cli.Column[*pb.FileSum]{Head: "BYTES", Width: -9, Text: func(s *pb.FileSum) string { return units.Bytes(s.GetBytes()) }},
 		cli.Column[*pb.FileSum]{Head: "ALLOCATED", Width: -9, Text: func(s *pb.FileSum) string { return units.Bytes(s.GetStoredBytes()) }})
-	return cli.Listing[*pb.FileSum]{What: "files", Columns: columns, View: func(s *pb.FileSum) any { return viewHeld(by, s) }}
+	return cli.Listing[*pb.FileSum]{What: "files", Columns: columns, View: viewHeld(by)}
 }
 
-// heldView is a sum of files as JSON.
-type heldView struct {
-	Schema      string            `json:"schema"`
-	By          map[string]string `json:"by,omitempty"` // what is not known is empty
-	Files       int64             `json:"files"`
-	Dirs        int64             `json:"dirs"`
-	Others      int64             `json:"others"`
-	Bytes       int64             `json:"bytes"`
-	StoredBytes int64             `json:"stored_bytes"`
-}
-
-func viewHeld(by []string, s *pb.FileSum) heldView {
-	v := heldView{Schema: schemaHeld, Files: s.GetFiles(), Dirs: s.GetDirs(), Others: s.GetOthers(), Bytes: s.GetBytes(), StoredBytes: s.GetStoredBytes()}
-	for i, key := range by[:min(len(by), len(s.GetGroup()))] {
-		if v.By == nil {
-			v.By = map[string]string{}
-		}
-		v.By[key] = s.GetGroup()[i]
-	}
-	return v
+// viewHeld is a sum of files as JSON. What is not known of its group is empty.
+func viewHeld(by []string) func(*pb.FileSum) any {
+	return cli.View("schema:"+schemaHeld+" by? files dirs others bytes stored_bytes", map[string]func(*pb.FileSum) any{
+		"by": func(s *pb.FileSum) any {
+			group := map[string]string{}
+			for i, key := range by[:min(len(by), len(s.GetGroup()))] {
+				group[key] = s.GetGroup()[i]
+			}
+			if len(group) == 0 {
+				return nil
+			}
+			return group
+		},
+	})
 }
 
 // sums adds up the days of each project and person, in the order of both.
@@ -241,27 +226,15 @@ func usageListing(daily bool) cli.Listing[*pb.Usage] {
 	if daily {
 		columns = append([]cli.Column[*pb.Usage]{{Head: "DAY", Width: 10, Text: func(u *pb.Usage) string { return u.GetDay().AsTime().Format(time.DateOnly) }}}, columns...)
 	}
-	return cli.Listing[*pb.Usage]{What: "usage", Columns: columns, View: func(u *pb.Usage) any { return viewUsage(u) }}
+	return cli.Listing[*pb.Usage]{What: "usage", Columns: columns, View: viewUsage}
 }
 
-// movedView is what tasks of one project and person did, as JSON.
-type movedView struct {
-	Schema  string `json:"schema"`
-	Project string `json:"project,omitempty"`
-	Owner   string `json:"owner"`
-	UID     uint32 `json:"uid"`
-	Day     string `json:"day,omitempty"` // in UTC; absent: all that were asked for
-	Tasks   int64  `json:"tasks"`
-	Files   int64  `json:"files"`
-	Bytes   int64  `json:"bytes"`
-	Failed  int64  `json:"failed"`
-}
-
-func viewUsage(u *pb.Usage) movedView {
-	v := movedView{Schema: schemaMoved, Project: u.GetProject(), Owner: u.GetOwner().GetName(), UID: u.GetOwner().GetUid(),
-		Tasks: u.GetTasks(), Files: u.GetFiles(), Bytes: u.GetBytes(), Failed: u.GetFailed()}
-	if u.GetDay() != nil {
-		v.Day = u.GetDay().AsTime().Format(time.DateOnly)
-	}
-	return v
-}
+// viewUsage is what tasks of one project and person did, as JSON. The day is in UTC; without one it is all that were asked for.
+var viewUsage = cli.View("schema:"+schemaMoved+" project? owner=owner.name uid=owner.uid day? tasks files bytes failed", map[string]func(*pb.Usage) any{
+	"day": func(u *pb.Usage) any {
+		if u.GetDay() == nil {
+			return nil
+		}
+		return u.GetDay().AsTime().Format(time.DateOnly)
+	},
+})

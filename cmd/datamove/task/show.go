@@ -204,34 +204,26 @@ person; one sentence about it; the figures behind it; and what could be done.`,
 			if err != nil {
 				return err
 			}
-			v := explanationView{schemaExplanation, e.GetId(), cli.Word(e.GetBottleneck(), "BOTTLENECK_"), e.GetText(), append([]string{}, e.GetEvidence()...), e.GetAdvice()}
 			if f != cli.FormatTable {
-				return cli.WriteOne(a.Out, f, v)
+				return cli.WriteOne(a.Out, f, viewExplanation(e))
 			}
-			return v.table(a.Out)
+			return printExplanation(a.Out, e)
 		})
 	})
 	cli.FormatVar(cmd.Flags(), &f, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML)
 	return cmd
 }
 
-// explanationView is why a task is not faster, as JSON.
-type explanationView struct {
-	Schema     string   `json:"schema"`
-	ID         string   `json:"id"`
-	Bottleneck string   `json:"bottleneck"`
-	Text       string   `json:"text"`
-	Evidence   []string `json:"evidence"`
-	Advice     string   `json:"advice,omitempty"`
-}
+// viewExplanation is why a task is not faster, as JSON.
+var viewExplanation = cli.View[*pb.Explanation]("schema:"+schemaExplanation+" id bottleneck text evidence[] advice?", nil)
 
-func (v *explanationView) table(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s\n", cli.Shown(v.Bottleneck), cli.Shown(v.Text))
-	for _, figure := range v.Evidence {
+func printExplanation(w io.Writer, e *pb.Explanation) error {
+	fmt.Fprintf(w, "%s: %s\n", cli.Word(e.GetBottleneck(), "BOTTLENECK_"), cli.Shown(e.GetText()))
+	for _, figure := range e.GetEvidence() {
 		fmt.Fprintf(w, "  %s\n", cli.Shown(figure))
 	}
-	if v.Advice != "" {
-		_, err := fmt.Fprintf(w, "try: %s\n", cli.Shown(v.Advice))
+	if e.GetAdvice() != "" {
+		_, err := fmt.Fprintf(w, "try: %s\n", cli.Shown(e.GetAdvice()))
 		return err
 	}
 	return nil

@@ -123,7 +123,7 @@ var listing = cli.Listing[*pb.Task]{
 		{Head: "AGE", Width: -6, Text: func(t *pb.Task) string { return cli.Ago(t.GetCreateTime()) }},
 		{Head: "WHAT", Width: 0, Text: what},
 	},
-	View:   func(t *pb.Task) any { return viewOf(t) },
+	View:   viewOf,
 	Name:   (*pb.Task).GetId,
 	Colour: func(t *pb.Task) string { return stateColours[t.GetState()] },
 }

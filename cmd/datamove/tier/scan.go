@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -110,7 +109,7 @@ var scansListing = cli.Listing[*pb.Scan]{
 		{Head: "UNREAD", Width: -7, Text: func(s *pb.Scan) string { return units.Count(s.GetUnread()) }},
 		{Head: "NOW", Width: 0, Text: scanNow},
 	},
-	View: func(s *pb.Scan) any { return viewScan(s) },
+	View: viewScan,
 	Name: (*pb.Scan).GetTier,
 }
 
@@ -130,44 +129,17 @@ func scanNow(s *pb.Scan) string {
 	return cli.OrDash(strings.Join(now, "; "))
 }
 
-// followingView is how changes of a tree are heard of, as JSON.
-type followingView struct {
-	Feed       string     `json:"feed"`
-	Time       *time.Time `json:"time,omitempty"` // of which the catalog is
-	LagSeconds float64    `json:"lag_seconds"`
-	Events     int64      `json:"events"`
-	Scans      int64      `json:"scans"`
-	Left       int64      `json:"left"` // names that can not be looked at
-}
-
-// scanView is what is known of a tree as a whole, as JSON.
-type scanView struct {
-	Schema      string     `json:"schema"`
-	Tier        string     `json:"tier"`
-	Node        string     `json:"node,omitempty"`
-	Scanned     *time.Time `json:"scanned,omitempty"`
-	Verified    *time.Time `json:"verified,omitempty"`
-	TookSeconds float64    `json:"took_seconds,omitempty"`
-	Began       *time.Time `json:"began,omitempty"`
-	Files       int64      `json:"files"`
-	Dirs        int64      `json:"dirs"`
-	Others      int64      `json:"others"`
-	Bytes       int64      `json:"bytes"`
-	StoredBytes int64      `json:"stored_bytes"`
-	Unread      int64      `json:"unread"`
-	UnreadNames []string   `json:"unread_names,omitempty"`
-
-	Following *followingView `json:"following,omitempty"` // absent: the tier has no feed
-}
-
-func viewScan(s *pb.Scan) scanView {
-	v := scanView{Schema: schemaScan, Tier: s.GetTier(), Node: s.GetNode(), Scanned: cli.Stamp(s.GetTime()), Verified: cli.Stamp(s.GetVerified()), TookSeconds: s.GetTook().AsDuration().Seconds(), Began: cli.Stamp(s.GetBegan()),
-		Files: s.GetFiles(), Dirs: s.GetDirs(), Others: s.GetOthers(), Bytes: s.GetBytes(), StoredBytes: s.GetStoredBytes(), Unread: s.GetUnread()}
-	if f := s.GetFollowing(); f != nil {
-		v.Following = &followingView{f.GetFeed(), cli.Stamp(f.GetTime()), f.GetLag().AsDuration().Seconds(), f.GetEvents(), f.GetScans(), f.GetLeft()}
-	}
-	for _, name := range s.GetUnreadNames() {
-		v.UnreadNames = append(v.UnreadNames, mover.Printable(string(name)))
-	}
-	return v
-}
+// viewScan is what is known of a tree as a whole, as JSON. A tier without a feed follows none.
+var viewScan = cli.View("schema:"+schemaScan+" tier node? scanned=time? verified? took_seconds=took? began? files dirs others bytes stored_bytes unread unread_names?"+
+	" following? { feed time? lag_seconds=lag events scans left }", map[string]func(*pb.Scan) any{
+	"unread_names": func(s *pb.Scan) any {
+		if len(s.GetUnreadNames()) == 0 {
+			return nil
+		}
+		var names []string
+		for _, name := range s.GetUnreadNames() {
+			names = append(names, mover.Printable(string(name)))
+		}
+		return names
+	},
+})
