@@ -6,14 +6,12 @@
 // NVM Command Set specification 1.0 (5.2.1.3.4) defines it, and S3 stores it for
 // whole objects as x-amz-checksum-crc64nvme. Hashing itself is minio/crc64nvme.
 // This package has the algebra: the checksum of two pieces one behind the other
-// ([Combine]), of a run of zeros without reading it ([Zeros]), and of parts that
-// arrive in any order ([Parts]).
+// ([Combine]), and of a run of zeros without reading it ([Zeros]).
 //
 // A checksum tells damage, never identity: the digest of its manifest names a
 // content.
 //
-// The functions are pure, and Parts may be used from many goroutines. Nothing here
-// outlives the process. TestCombine and FuzzCombine hold the algebra to hashing
+// The functions are pure. TestCombine and FuzzCombine hold the algebra to hashing
 // the whole.
 package checksum
 

@@ -106,59 +106,6 @@ func TestNegativeLength(t *testing.T) {
 	Combine(1, 2, -1)
 }
 
-//safety:2 with FuzzCombine
-func TestPartsInAnyOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		content := rapid.SliceOfN(rapid.Byte(), 1, 4000).Draw(t, "content")
-		length := rapid.IntRange(1, 1500).Draw(t, "part length")
-		count := (len(content) + length - 1) / length
-		order := rapid.Permutation(upTo(count)).Draw(t, "order")
-
-		var parts Parts
-		for told, i := range order {
-			piece := content[i*length : min((i+1)*length, len(content))]
-			parts.Add(i, 0xbad, 1) // a try that failed
-			parts.Add(i, Update(0, piece), int64(len(piece)))
-			if crc, n, whole := parts.Sum(); told == count-1 {
-				if !whole || n != int64(len(content)) || crc != Update(0, content) {
-					t.Fatalf("sum is %#x of %d bytes (whole: %v)", crc, n, whole)
-				}
-			} else if whole && n == int64(len(content)) {
-				t.Fatalf("whole after %d of %d parts", told+1, count)
-			}
-		}
-	})
-}
-
-func upTo(n int) []int {
-	s := make([]int, n)
-	for i := range s {
-		s[i] = i
-	}
-	return s
-}
-
-func TestPartsFromManyGoroutines(t *testing.T) {
-	var parts Parts
-	done := make(chan struct{})
-	for i := range 64 {
-		go func() {
-			parts.Add(i, Update(0, []byte{byte(i)}), 1)
-			done <- struct{}{}
-		}()
-	}
-	for range 64 {
-		<-done
-	}
-	content := make([]byte, 64)
-	for i := range content {
-		content[i] = byte(i)
-	}
-	if crc, n, whole := parts.Sum(); !whole || n != 64 || crc != Update(0, content) || parts.Len() != 64 {
-		t.Fatalf("sum is %#x of %d bytes (whole: %v)", crc, n, whole)
-	}
-}
-
 //safety:2 combined sums against hashing the whole; holes as runs of zeros
 func FuzzCombine(f *testing.F) {
 	f.Add([]byte("123456789"), uint(4), uint16(3))
@@ -201,15 +148,5 @@ func BenchmarkCombine(b *testing.B) {
 func BenchmarkZeros1TiB(b *testing.B) {
 	for b.Loop() {
 		Zeros(0x123456789abcdef, 1<<40-1)
-	}
-}
-
-func BenchmarkSum10000Parts(b *testing.B) {
-	var parts Parts
-	for i := range 10_000 {
-		parts.Add(i, uint64(i), 8<<20)
-	}
-	for b.Loop() {
-		parts.Sum()
 	}
 }

@@ -35,11 +35,6 @@ func Nested(p mover.Backend, open Opener, below func(ctx context.Context, dir st
 	return &place{p, source{Source: p, open: open, below: below}}
 }
 
-// OverlaySource is Overlay for what is only read.
-func OverlaySource(s mover.Source, open func(ctx context.Context) (io.ReadCloser, error)) mover.Source {
-	return &source{Source: s, open: open}
-}
-
 type source struct {
 	mover.Source
 	open  Opener

@@ -290,7 +290,7 @@ func TestDamagedManifestEndsTheWalk(t *testing.T) {
 		}
 	}
 	refused := func(context.Context) (io.ReadCloser, error) { return nil, mover.ErrPermission }
-	for _, err := range manifest.OverlaySource(mem.New(tree, mem.Options{}), refused).Walk(t.Context(), mover.WalkOptions{}) {
+	for _, err := range manifest.Overlay(mem.New(tree, mem.Options{}), refused).Walk(t.Context(), mover.WalkOptions{}) {
 		if !errors.Is(err, mover.ErrPermission) {
 			t.Errorf("a manifest that can not be read: %v", err)
 		}
@@ -299,14 +299,14 @@ func TestDamagedManifestEndsTheWalk(t *testing.T) {
 
 // failing is a source of which one directory, or from there on all, can not be listed.
 type failing struct {
-	mover.Source
+	mover.Backend
 	dir string
 	end bool
 }
 
 func (f failing) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for e, err := range f.Source.Walk(ctx, opts) {
+		for e, err := range f.Backend.Walk(ctx, opts) {
 			if mover.Within(e.Name, f.dir) && e.Name != f.dir {
 				continue
 			}
@@ -331,7 +331,7 @@ func (f failing) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 func TestUnlistedDirectory(t *testing.T) {
 	for end, want := range map[bool]string{false: "a fifo, dir, !dir, gone, gone/fifo, gone/x, z", true: "a fifo, dir, !"} {
 		tree, s := store(t)
-		p := manifest.OverlaySource(failing{mem.New(tree, mem.Options{ObjectStore: true}), "dir", end}, s.open)
+		p := manifest.Overlay(failing{mem.New(tree, mem.Options{ObjectStore: true}), "dir", end}, s.open)
 		var got []string
 		for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 			if err != nil {

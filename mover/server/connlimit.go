@@ -47,13 +47,3 @@ func (c *connLimit) leave(peer string, one int) {
 		delete(c.of, peer)
 	}
 }
-
-// size is how many connections there are, of everybody.
-func (c *connLimit) size() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range c.of {
-		n += k
-	}
-	return n
-}

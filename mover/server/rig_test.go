@@ -495,3 +495,13 @@ func eventually(t testing.TB, what string, is func() bool) {
 		}
 	}
 }
+
+// size is how many connections there are, of all peers.
+func (c *connLimit) size() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.of {
+		n += k
+	}
+	return n
+}

@@ -18,7 +18,7 @@ const scope = "datamove.dev/mover/telemetry"
 
 // Span begins a part of the trace in ctx, or a trace, and returns what ends it with
 // the error of its work. Without [Tracing] it does nothing. Attributes are those of the
-// log, and as public: secrets stay hidden in a [Secret].
+// log, and as public.
 //
 //	ctx, end := telemetry.Span(ctx, "lead", slog.String("task", id))
 //	defer func() { end(err) }()

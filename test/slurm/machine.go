@@ -233,9 +233,6 @@ func (d *Daemon) end(s syscall.Signal) error {
 	return nil
 }
 
-// Ended is closed when the program has ended.
-func (d *Daemon) Ended() <-chan struct{} { return d.enter.ended }
-
 // Path is where this process finds a file of machine n, which has to be on. An absolute link in it leads elsewhere.
 func (c *Cluster) Path(n int, file string) string {
 	return filepath.Join("/proc", c.machines[n].pid(), "root", file)

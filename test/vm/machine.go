@@ -236,12 +236,3 @@ func (m *Machine) Wait() (*Result, error) {
 	r.Console = string(said)
 	return r, errors.Join(err, os.RemoveAll(m.dir))
 }
-
-// Boot starts the guest and waits for its end.
-func (g *Guest) Boot(ctx context.Context) (*Result, error) {
-	m, err := g.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m.Wait()
-}

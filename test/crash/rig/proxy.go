@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"datamove.dev/test/must"
 )
@@ -165,20 +164,3 @@ func (w *tallied) Write(b []byte) (int, error) {
 
 // Unwrap lets the reverse proxy flush.
 func (w *tallied) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Slow lets a request pass after a while, so that a kill finds it in flight.
-func Slow(d time.Duration, calls ...string) Fault {
-	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		for _, call := range calls {
-			if Call(r) == call {
-				timer := time.NewTimer(d) // the server's time, not the test's
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-				case <-r.Context().Done():
-				}
-			}
-		}
-		next.ServeHTTP(w, r)
-	}
-}

@@ -55,11 +55,6 @@ func Stored(bytes int64, from time.Time, d time.Duration) Amount {
 	return amount(GBMonth, new(big.Rat).Mul(big.NewRat(bytes, 1<<30), months(from, d)))
 }
 
-// StoredFor are the same where the time is not known: a month has 730 hours.
-func StoredFor(bytes int64, d time.Duration) Amount {
-	return amount(GBMonth, new(big.Rat).Mul(big.NewRat(bytes, 1<<30), big.NewRat(int64(d), 730*int64(time.Hour))))
-}
-
 // IOPS are operations per second that are provisioned from an instant on for d.
 func IOPS(n int64, from time.Time, d time.Duration) Amount {
 	return amount(IOPSMonth, new(big.Rat).Mul(big.NewRat(n, 1), months(from, d)))

@@ -12,8 +12,8 @@
 //     list ends the tier "first 10 TB" of transfer out at 10,240 GB, and FSx takes capacities in GiB (API, StorageCapacity), of which examples that others
 //     publish price 1,200 as 1,200 GB-months. So bytes of any kind are divided by 2^30 here; for NAT and Direct Connect this is the same convention, and not said by AWS.
 //   - A GB-month is a GB through all hours of the calendar month, in UTC: the same example has 744 hours for a March. FSx bills by the second, for the average of a month
-//     (aws.amazon.com/fsx/lustre/pricing). The 730 hours of AWS's calculator are an average year; [StoredFor] has them, for a use at an unknown time.
-//     They are wrong by up to 8.6 percent, in a February.
+//     (aws.amazon.com/fsx/lustre/pricing). The 730 hours of AWS's calculator are an average year,
+//     and wrong by up to 8.6 percent, in a February.
 //   - Tiers count what an account uses of a rate in a calendar month: Bill is told how much there was before.
 //   - Free allowances (100 GB of transfer, 20,000 requests to KMS) are not in the books that we ship: they are an account's, and may be used up.
 //

@@ -96,7 +96,7 @@ func TestShort(t *testing.T) {
 		{"gpu-1-x3 gpu-1-x4 gpu-2-x3", "gpu-1-x[3-4],gpu-2-x3"},
 		{"a b", "a,b"},
 	} {
-		if got := Short(strings.Fields(row.names)); got != row.want {
+		if got := short(strings.Fields(row.names)); got != row.want {
 			t.Errorf("%s is %s in short, want %s", row.names, got, row.want)
 		}
 	}
@@ -110,9 +110,9 @@ func TestShortIsReadBack(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(name, 1, 20).Draw(t, "names")
-		short := Short(names)
-		if got, err := Nodes(short); err != nil || !slices.Equal(got, names) {
-			t.Fatalf("%v is %s in short, read back %v, %v", names, short, got, err)
+		text := short(names)
+		if got, err := Nodes(text); err != nil || !slices.Equal(got, names) {
+			t.Fatalf("%v is %s in short, read back %v, %v", names, text, got, err)
 		}
 	})
 }
@@ -138,9 +138,9 @@ func FuzzNodes(f *testing.F) {
 				t.Fatalf("%q has the name %q", s, name)
 			}
 		}
-		if short := Short(names); len(short) <= TextMost {
-			if back, err := Nodes(short); err != nil || !slices.Equal(back, names) {
-				t.Fatalf("%q is %q in short, and that is read as %d names, %v", s, short, len(back), err)
+		if text := short(names); len(text) <= TextMost {
+			if back, err := Nodes(text); err != nil || !slices.Equal(back, names) {
+				t.Fatalf("%q is %q in short, and that is read as %d names, %v", s, text, len(back), err)
 			}
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Short prints names for people, and for [Nodes]: n1, n2, n3 is n[1-3]. The order is kept.
-func Short(names []string) string {
+// short prints names for people, and for [Nodes]: n1, n2, n3 is n[1-3]. The order is kept.
+func short(names []string) string {
 	var b strings.Builder
 	for i := 0; i < len(names); {
 		prefix, digits := split(names[i])
