@@ -47,7 +47,7 @@ func (v *request) key() string { return keyOf(v.caller, v.peer) }
 
 func keyOf(c authz.Caller, peer string) string {
 	if c.By != "" {
-		return "somebody for whom " + c.By + " calls"
+		return "an account, in a call of " + c.By
 	}
 	switch c.Via {
 	case authz.Local:

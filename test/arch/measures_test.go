@@ -30,13 +30,43 @@ var (
 	kindNames = regexp.MustCompile(`TASK_KIND_[A-Z]`)
 	persons   = regexp.MustCompile(`(?i)\b(who|whoever|whose|whom|somebody|nobody)\b`)
 	bySchemes = regexp.MustCompile(`\bswitch\b[^/]*\.Scheme\b|\bmap\[(location\.)?Scheme\]`)
-	schemes   = regexp.MustCompile(`\blocation\.(POSIX|S3|InTier|Dataset)\b|\bScheme( [=!]=|:| =) *(POSIX\b|S3\b|InTier\b|Dataset\b|"(posix|s3|tier|dataset)")`)
+	ofScheme  = regexp.MustCompile(`(?m)^\t(\w+) +Scheme = "(\w+)"`)
 	besideIt  = regexp.MustCompile(`^tiering/\w+/\w+server/`) // servers that the coordinator's parts became
 	ofPart    = regexp.MustCompile(`^func \(\w+ \*(\w+)\) `)
 )
 
+// namesScheme is a pattern of lines that name a scheme of package location, whichever those are.
+func namesScheme(t *testing.T) *regexp.Regexp {
+	t.Helper()
+	var names, words []string
+	for _, file := range must.Get(filepath.Glob(filepath.Join(root, "mover/location/*.go")))(t) {
+		for _, scheme := range ofScheme.FindAllStringSubmatch(string(must.Get(os.ReadFile(file))(t)), -1) {
+			names, words = append(names, scheme[1]), append(words, scheme[2])
+		}
+	}
+	name, word := "("+strings.Join(names, "|")+`)\b`, strings.Join(words, "|")
+	return regexp.MustCompile(`\blocation\.` + name + `|\bScheme( [=!]=|:| =) *(` + name + `|"(` + word + `)")`)
+}
+
+// TestSchemesAreCounted: what names a scheme is counted, and a scheme that is new in package location is one of them.
+func TestSchemesAreCounted(t *testing.T) {
+	of := namesScheme(t)
+	for _, line := range []string{"l.Scheme == location.POSIX", "location.Location{Scheme: S3}", "case location.InTier:", `l.Scheme = "dataset"`} {
+		if !of.MatchString(line) {
+			t.Errorf("%s is not counted by %s", line, of)
+		}
+	}
+	if found := ofScheme.FindStringSubmatch("\tCeph Scheme = \"ceph\""); found == nil || found[1] != "Ceph" || found[2] != "ceph" {
+		t.Errorf("a new scheme is found as %q", found)
+	}
+	if of.MatchString("l.Scheme == other") {
+		t.Error("no scheme is named there")
+	}
+}
+
 // TestMeasures keeps what a newcomer meets first from growing.
 func TestMeasures(t *testing.T) {
+	schemes := namesScheme(t)
 	found, packages, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -49,7 +79,7 @@ func TestMeasures(t *testing.T) {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || strings.HasPrefix(name, "test/") {
 			return nil
 		}
-		measure(t, name, found, packages, methods)
+		measure(t, name, schemes, found, packages, methods)
 		return nil
 	})
 	must.Do(t, err)
@@ -78,7 +108,7 @@ func TestMeasures(t *testing.T) {
 }
 
 // measure adds what is counted in one file.
-func measure(t *testing.T, name string, found, packages, methods map[string]int) {
+func measure(t *testing.T, name string, schemes *regexp.Regexp, found, packages, methods map[string]int) {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join(root, name)))(t)
 	defer f.Close()

@@ -83,7 +83,7 @@ func (c Caller) String() string {
 		person = fmt.Sprintf("%s (%s)", mover.Printable(c.Name), person)
 	}
 	if c.By != "" {
-		return person + ", for whom " + mover.Printable(c.By) + " calls"
+		return person + ", in a call of " + mover.Printable(c.By)
 	}
 	switch c.Via {
 	case Local, Certificate:

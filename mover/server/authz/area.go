@@ -47,6 +47,10 @@ func (r *Rules) area(at string) (area, error) {
 	if err != nil {
 		return area{}, err
 	}
+	return r.areaOf(l)
+}
+
+func (r *Rules) areaOf(l location.Location) (area, error) {
 	switch {
 	case l.IsPath():
 		return posix(l.Path)
@@ -54,8 +58,10 @@ func (r *Rules) area(at string) (area, error) {
 		return area{strings.TrimSuffix(l.Root().String(), "/"), l.Prefix}, nil
 	case l.InTier():
 		return r.inTier(l)
+	case l.IsDataset():
+		return area{}, fmt.Errorf("%w: %s is a name and not a location: what counts is where its replica is", mover.ErrUsage, mover.Printable(l.String()))
 	}
-	return area{}, fmt.Errorf("%w: %s is a name and not a location: what counts is where its replica is", mover.ErrUsage, mover.Printable(at))
+	return area{}, fmt.Errorf("%w: no rule is about locations of scheme %s", mover.ErrUsage, mover.Printable(string(l.Scheme)))
 }
 
 func posix(path string) (area, error) {

@@ -29,7 +29,7 @@ func (r *Rules) MayCall(c Caller, full string) Decision {
 // MayAt decides whether a caller may call a method about all that is meant for a node, because they are root there.
 func (r *Rules) MayAt(c Caller, full, node string) Decision {
 	if atNode[full] && rootOfNode(c) && r.person(c) && c.By == "" && node != "" && node == c.Agent {
-		return allow("node", "%s can be anybody there", c)
+		return allow("node", "%s can act as any account there", c)
 	}
 	return deny("default", "%s may not see all that is meant for the node %s: that is for root there", c, mover.Printable(node))
 }
@@ -71,7 +71,7 @@ func (r *Rules) May(c Caller, action string) Decision {
 	case !known:
 		return deny("default", "there is no action %s: what has no rule is denied", mover.Printable(action))
 	case to == anybody:
-		return allow("anybody", "whoever reaches this service may %s", action)
+		return allow("anybody", "any client that reaches this service may %s", action)
 	case to == agents || c.Via == Agent:
 		return mayAgent(c, action, to)
 	case !r.person(c):
@@ -79,7 +79,7 @@ func (r *Rules) May(c Caller, action string) Decision {
 	case r.administrator(c):
 		return allow("administrator", "%s is root or runs the service, and may everything on its socket", c)
 	case to == visible, to == everybody && !rootOfNode(c):
-		return allow("everybody", "everybody who can call may %s", action)
+		return allow("everybody", "every caller may %s", action)
 	}
 	return r.byRole(c, action, to)
 }
@@ -88,11 +88,11 @@ func (r *Rules) May(c Caller, action string) Decision {
 func (r *Rules) MayActFor(c Caller, uid uint32) Decision {
 	switch {
 	case uid == 0 || uid == r.uid || uid == ^uint32(0):
-		return deny("default", "%s may not call for uid %d: nobody calls for root, nor for who runs the service", c, uid)
+		return deny("default", "%s may not call for uid %d: no caller acts for root, nor for the account that runs the service", c, uid)
 	case c.By != "":
-		return deny("default", "%s: nobody calls for somebody who calls for another person", c)
+		return deny("default", "%s: a caller that acts for one account can not act for another one", c)
 	case rootOfNode(c) && r.person(c):
-		return allow("node", "%s can be anybody there", c)
+		return allow("node", "%s can act as any account there", c)
 	}
 	d := r.May(c, "person.act")
 	if !d.Allowed && r.person(c) {
@@ -106,7 +106,7 @@ func mayAgent(c Caller, action string, to whom) Decision {
 	case c.Via != Agent || c.Agent == "":
 		return deny("agent", "%s may not %s: it is for agents with a certificate of this service, and no role gives it (datamoved --join)", c, action)
 	case to != agents:
-		return deny("agent", "%s may not %s for itself, only for somebody on its node who asked it", c, action)
+		return deny("agent", "%s may not %s for itself, only for an account on its node that has called it", c, action)
 	}
 	return allow("agent", "%s may %s", c, action)
 }
@@ -114,7 +114,7 @@ func mayAgent(c Caller, action string, to whom) Decision {
 func (r *Rules) byRole(c Caller, action string, to whom) Decision {
 	switch {
 	case to == atHome && c.By != "":
-		return deny("default", "%s may not %s: it is about the service itself, and nobody asks for it in another's name", c, action)
+		return deny("default", "%s may not %s: it is about the service itself, and can not be asked for in the name of another account", c, action)
 	case to == atHome && c.Via == Forwarded:
 		return deny("default", "%s may not %s: it is about the service itself, and an agent can not ask for it; call the service's own socket, or use a certificate", c, action)
 	}

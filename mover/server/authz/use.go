@@ -40,11 +40,11 @@ func (r *Rules) useAlone(c Caller, project string, a area) Decision {
 	case project != "":
 		return deny("default", "there is no project %s, because there are none in the configuration: leave it out", mover.Printable(project))
 	case a.store == files:
-		return allow("everybody", "without projects everybody may use paths, as far as the kernel lets them")
+		return allow("everybody", "without projects all accounts may use paths, as far as the kernel lets them")
 	case bucket.Allowed:
 		return bucket
 	}
-	return deny("default", "%s may not use %s: without projects, buckets are for root, who runs the service, and roles with bucket.use; a project with this root (projects) would allow it",
+	return deny("default", "%s may not use %s: without projects, buckets are for root, the account that runs the service, and roles with bucket.use; a project with this root (projects) would allow it",
 		c, mover.Printable(a.String()))
 }
 

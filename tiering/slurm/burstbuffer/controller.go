@@ -76,7 +76,7 @@ func (c *Controller) foreseen(job directive.Job, text directive.Text) error {
 	for _, d := range deeds {
 		d.node = ""
 		if h := s.holder(d); d.dataset && (len(h)+len(mostJob) > holderMost || mover.Printable(h) != h) {
-			return fmt.Errorf("%w: %s: nobody can hold it by this name, which is too long, or has letters that are not shown as they are: name another target", mover.ErrUsage, d.request.Summary())
+			return fmt.Errorf("%w: %s: no job can hold it by this name, which is too long, or has letters that are not shown as they are: name another target", mover.ErrUsage, d.request.Summary())
 		}
 	}
 	return err

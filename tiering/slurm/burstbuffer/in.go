@@ -308,7 +308,7 @@ func (w *work) await(ctx context.Context) (p Place, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return p, fmt.Errorf("%w: nobody has said which nodes it has: PrologSlurmctld has to run datamove hook prolog-slurmctld", mover.ErrTimeout)
+			return p, fmt.Errorf("%w: its nodes are not known: PrologSlurmctld has to run datamove hook prolog-slurmctld", mover.ErrTimeout)
 		case <-time.After(placePause):
 		}
 	}

@@ -126,7 +126,7 @@ func TestUndoneMeanwhile(t *testing.T) {
 		x := must.Get(w.Controller.Run(7))(t)
 		w.setup(7, "stage-in=dataset:near")
 		letGo := must.Get(w.records().claim(t.Context(), file{7, x.ended()}))(t)
-		wantsError(t, w.In(w.within(time.Second), 7), mover.ErrTimeout, "somebody undoes it still")
+		wantsError(t, w.In(w.within(time.Second), 7), mover.ErrTimeout, "another hook still undoes it")
 		letGo()
 		must.Do(t, w.In(t.Context(), 7))
 		w.wantsUndone()

@@ -183,7 +183,7 @@ func (r records) claim(ctx context.Context, f file) (letGo func(), err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("%w: %s: somebody undoes it still", mover.ErrTimeout, of.Name()), of.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s: another hook still undoes it", mover.ErrTimeout, of.Name()), of.Close())
 		case <-time.After(placePause):
 		}
 	}
@@ -269,7 +269,7 @@ func readOurs(name string) ([]byte, error) {
 	st, known := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !known || !info.Mode().IsRegular() || st.Uid != uint32(os.Geteuid()) || info.Mode()&0o022 != 0:
-		return nil, fmt.Errorf("%w: %s is not what we have written: it is no file, is somebody else's, or others may write to it", mover.ErrRefused, name)
+		return nil, fmt.Errorf("%w: %s is not what we have written: it is no file, another account owns it, or others may write to it", mover.ErrRefused, name)
 	case info.Size() > fileMost:
 		return nil, fmt.Errorf("%w: %s has %d bytes", mover.ErrCorrupt, name, info.Size())
 	}

@@ -217,7 +217,7 @@ func (r *reader) jobdw(l *line, words []word) {
 	if p == nil {
 		var why string
 		if s.Tier, why = r.tiers.scratch(); why != "" {
-			p = l.wrong(-1, "jobdw", why, "such jobs can not run here; ask those who run it")
+			p = l.wrong(-1, "jobdw", why, "such jobs can not run here; ask the administrators of the cluster")
 		}
 	}
 	if p != nil {

@@ -238,7 +238,7 @@ func soundPatterns(p string, nodes bool) (what, mend string) {
 		case pattern == nodePattern && !nodes:
 			return "{node} stands only where a stage-out or a checkpoint goes to", "leave it out: each node has its own directory of the job"
 		case pattern == "%n" || pattern == "%N":
-			return "Slurm takes " + pattern + " away before anybody sees it", "write {node}"
+			return "Slurm takes " + pattern + " away before any hook sees it", "write {node}"
 		}
 		if _, called := (Values{}).value(pattern); called == "" {
 			return "behind % stands no pattern", "there are " + patterns

@@ -43,7 +43,7 @@ func (f Facts) machine() (found []Finding) {
 		found = append(found, good(f.File, "machine", "this is "+what))
 	}
 	if !f.UserKnown {
-		found = append(found, advice(f.File, "SlurmUser", f.User+" is not in /etc/passwd here, so what belongs to it is taken for somebody else's", "look at what is said of its files with that in mind"))
+		found = append(found, advice(f.File, "SlurmUser", f.User+" is not in /etc/passwd here, so its files are taken for those of another account", "look at what is said of its files with that in mind"))
 	}
 	return found
 }
@@ -71,8 +71,8 @@ func (f Facts) hook(key, hook string, controller bool) Finding {
 			"Prolog":          "jobs get no directory on their nodes",
 			"Epilog":          "what jobs leave on their nodes stays there, until datamoved takes it away some minutes later",
 			"TaskProlog":      "tasks have no DATAMOVE_ variables that are true on their node",
-			"PrologSlurmctld": "nobody is told on which nodes a job runs: its data does not come there, and its results stay there",
-			"EpilogSlurmctld": "nobody is told how a job has ended: when=success holds for all",
+			"PrologSlurmctld": "datamove is not told on which nodes a job runs: its data does not come there, and its results stay there",
+			"EpilogSlurmctld": "datamove is not told how a job has ended: when=success holds for all",
 		}[key], fmt.Sprintf("write %s=/etc/slurm/datamove/%s, a program of deploy/slurm", key, hook))
 	}
 	programs := f.Programs[key]
@@ -90,7 +90,7 @@ func (f Facts) hook(key, hook string, controller bool) Finding {
 	for _, p := range []Program{programs[at], *programs[at].Called} {
 		as := map[bool]string{true: f.User, false: "root"}[controller]
 		if key == "TaskProlog" {
-			as = "everybody"
+			as = "every user"
 		}
 		if said, mend := runs(p, as); said != "" {
 			return fault(f.at(s), key, said, mend)

@@ -147,7 +147,7 @@ func (l looker) open(file string) string {
 	case shared:
 		return ""
 	case info.Mode()&0o002 != 0:
-		return fmt.Sprintf("everybody may write to %s", file)
+		return fmt.Sprintf("every user may write to %s", file)
 	case info.Mode()&0o020 != 0 && gid != 0:
 		return fmt.Sprintf("the group %d may write to %s", gid, file)
 	}

@@ -113,7 +113,7 @@ var faults = []struct {
 	{"includes without end", func(s *site) { s.add("Include slurm.conf\n") }, Fault, "file", "without end", "Include"},
 	{"no slurm.conf", func(s *site) { s.drop("/etc/slurm/slurm.conf") }, Fault, "file", "is not there", "readable"},
 	{"slurm.conf is a directory", func(s *site) { s.put("/etc/slurm/slurm.conf", "", fs.ModeDir|0o755, 0) }, Fault, "file", "no regular file", "readable"},
-	{"a slurm.conf that everybody may write to", func(s *site) { s.mode("/etc/slurm/slurm.conf", 0o666, 0) }, Fault, "file", "everybody may write to /etc/slurm/slurm.conf", "0644"},
+	{"a slurm.conf that everybody may write to", func(s *site) { s.mode("/etc/slurm/slurm.conf", 0o666, 0) }, Fault, "file", "every user may write to /etc/slurm/slurm.conf", "0644"},
 	{"an included file of a user", func(s *site) { s.mode("/etc/slurm/slurm.conf.datamove", 0o644, 5001) }, Fault, "file", "slurm.conf.datamove belongs to uid 5001", "give it to root"},
 	{"a burst_buffer.conf of a user", func(s *site) { s.mode("/etc/slurm/burst_buffer.conf", 0o644, 5001) }, Fault, "file", "burst_buffer.conf belongs to uid 5001", "give it to root"},
 	{"a machine that is not of the cluster", func(s *site) { s.host = "login1" }, Advice, "machine", "neither a controller", "on the controller, and on a node"},
@@ -149,7 +149,7 @@ var faults = []struct {
 	{"a relative path", onNode(func(s *site) { s.edit("slurm.conf.datamove", "=/etc/slurm/datamove/epilog\n", "=datamove/epilog\n") }), Fault, "Epilog", "no absolute path", "deploy/slurm"},
 	{"an Epilog that is not executable", onNode(func(s *site) { s.mode("/etc/slurm/datamove/epilog", 0o644, 0) }), Fault, "Epilog", "mode 0644", "chmod 755"},
 	{"a TaskProlog that only root may run", onNode(func(s *site) { s.mode("/etc/slurm/datamove/task-prolog", 0o700, 0) }), Fault, "TaskProlog", "mode 0700", "chmod 755"},
-	{"a Prolog that everybody may write to", onNode(func(s *site) { s.mode("/etc/slurm/datamove/prolog", 0o777, 0) }), Fault, "Prolog", "everybody may write to /etc/slurm/datamove/prolog", "give it to root"},
+	{"a Prolog that everybody may write to", onNode(func(s *site) { s.mode("/etc/slurm/datamove/prolog", 0o777, 0) }), Fault, "Prolog", "every user may write to /etc/slurm/datamove/prolog", "give it to root"},
 	{"a directory that a group may write to", onNode(func(s *site) {
 		s.put("/etc/slurm/datamove", "", fs.ModeDir|0o775, 0)
 		s.files["etc/slurm/datamove"].Sys = &syscall.Stat_t{Gid: 50}
