@@ -160,7 +160,7 @@ func TestCallsForAPersonAreRecorded(t *testing.T) {
 	}
 	// What a role gives to who calls directly is not to be had in that one's name.
 	_, err = client.Reload(api.For(context.Background(), 61002), &datamovev1.ReloadRequest{})
-	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "in another's name") {
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "in the name of another account") {
 		t.Errorf("an administrator's call: %v", err)
 	}
 	if all = r.records.take(); len(all) != 1 || all[0].Allowed || all[0].Actor != "bob" || all[0].By != "slurm (uid 64030)" {
