@@ -32,6 +32,7 @@ import (
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 	"datamove.dev/test/script"
+	"datamove.dev/tiering/burst"
 )
 
 // releases are the folders below testdata, by the days of their commits.
@@ -101,6 +102,21 @@ func TestConfiguration(t *testing.T) {
 			if !slices.Contains(strings.Split(string(said), "\n"), line) {
 				t.Errorf("%s was %s, and now there is\n%s", policy.Name, line, said)
 			}
+		}
+	})
+}
+
+// TestBurst: a declaration means what it meant.
+func TestBurst(t *testing.T) {
+	each(t, func(t *testing.T, release string) {
+		all := must.Get(burst.Read("llama-ft.yaml", must.Get(os.ReadFile(filepath.Join("testdata", release, "config/llama-ft.yaml")))(t)))(t)
+		if len(all) != 1 {
+			t.Fatalf("%d bursts", len(all))
+		}
+		b, s := all[0], all[0].Spec
+		got := fmt.Sprintln(b.Metadata.Name, s.Team, s.Job.GPUs, s.Cloud.Region, s.Cloud.FileSystem.Type, s.Link.Kind, len(s.Data), s.Checkpoints[0].Home, s.Results[0].Path, s.Lasts, s.Idle, s.Cap)
+		if want := "llama-ft vision 64 us-east-1 PERSISTENT_2 directConnect 1 project:runs/run7 results 1d06h 4h00m $20,000.00\n"; got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	})
 }
