@@ -67,7 +67,7 @@ func (l *Ledger) apply(r *ledgerv1.Record) error {
 	}
 	counted, err := l.tallied(r)
 	if err == nil {
-		err = l.commit(txn, storeEntry(storeSequence, number(r.GetSequence())))
+		err = l.commit(txn, storeEntry(storeSequence, number(r.GetSequence())), indexed(r.GetSequence()))
 	}
 	if err != nil {
 		return err

@@ -56,6 +56,7 @@ func TestBackup(t *testing.T) {
 		delete(m, string(counters.row(appendKey(nil, counterTerm))))
 		delete(m, string(counters.row(appendKey(nil, counterEpoch))))
 		delete(m, string([]byte{keyStore, storeSequence}))
+		delete(m, string([]byte{keyStore, storeIndexed}))
 	}
 	sameDump(t, want, got)
 }

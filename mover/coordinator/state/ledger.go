@@ -185,7 +185,11 @@ func (l *Ledger) load(id *identity) error {
 	}
 	l.nextLog = newestLog(kvstore.Logs(l.storeDir()))
 	l.reserve()
-	if err := errors.Join(l.recognise(id), l.lock.Opened()); err != nil {
+	err = l.recognise(id)
+	if err == nil {
+		err = l.reindex()
+	}
+	if err := errors.Join(err, l.lock.Opened()); err != nil {
 		return errors.Join(err, l.db.Close())
 	}
 	return nil

@@ -125,5 +125,5 @@ func (l *Ledger) name(header *ledgerv1.BackupHeader) error {
 	if err := errors.Join(err, setCounter(tx, counterTerm, term+restoreTerms)); err != nil {
 		return err
 	}
-	return l.commit(txn, storeEntry(storeID, []byte(header.GetLedger())), storeEntry(storeSequence, number(header.GetSequence())))
+	return l.commit(txn, storeEntry(storeID, []byte(header.GetLedger())), storeEntry(storeSequence, number(header.GetSequence())), indexed(header.GetSequence()))
 }

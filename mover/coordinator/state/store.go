@@ -41,6 +41,7 @@ const (
 const (
 	storeID       = 'i' // -> the ledger's id, as in its identity
 	storeSequence = 'q' // -> of the last record
+	storeIndexed  = 'x' // -> see indexed
 )
 
 func storeEntry(what byte, value []byte) *badger.Entry {

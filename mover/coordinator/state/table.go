@@ -42,6 +42,8 @@ type rows interface {
 	indexed() bool
 	// entries returns the entries of the indexes for a row; none for no value.
 	entries(key, value []byte) ([][]byte, error)
+	// rowOf returns the key of the row that an entry of one of the indexes is for.
+	rowOf(entry []byte) (key []byte, is bool)
 	// check refuses a row that is not under its own key.
 	check(key, value []byte) error
 }
@@ -178,6 +180,15 @@ func (t *Table[M]) entries(key, value []byte) (entries [][]byte, err error) {
 		}
 	}
 	return entries, nil
+}
+
+func (t *Table[M]) rowOf(entry []byte) ([]byte, bool) {
+	for _, x := range t.indexes {
+		if key, is := bytes.CutPrefix(entry, x.prefix()); is {
+			return after(key, x.parts), true
+		}
+	}
+	return nil, false
 }
 
 func (t *Table[M]) check(key, value []byte) error {
