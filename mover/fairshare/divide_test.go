@@ -93,7 +93,7 @@ func TestJain(t *testing.T) {
 		{"one of four has all", []float64{0, 9, 0, 0}, 0.25},
 		{"one has twice as much", []float64{1, 2}, 0.9},
 	} {
-		if got := jain(row.xs); math.Abs(got-row.want) > 1e-12 {
+		if got := Jain(row.xs); math.Abs(got-row.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", row.name, got, row.want)
 		}
 	}

@@ -139,7 +139,7 @@ func TestProjectsShareEqually(t *testing.T) {
 			for f := range work {
 				shares = append(shares, served[f])
 			}
-			if j := jain(shares); j < 0.95 || end.Sub(began) < 10*time.Second {
+			if j := Jain(shares); j < 0.95 || end.Sub(began) < 10*time.Second {
 				t.Errorf("%s: Jain %.4f in %v: %v", row.name, j, end.Sub(began), served)
 			}
 			const class = 32.0 / (32 + 4)
@@ -147,7 +147,7 @@ func TestProjectsShareEqually(t *testing.T) {
 				t.Errorf("%s: from one second on, the restore has %.3f of the node, want %.3f", row.name, got, class)
 			}
 			n.checkFull(t, row.name, began, end)
-			t.Logf("%s: Jain %.4f in %v; the restore has %.3f of its first second, %.3f of the rest", row.name, jain(shares), end.Sub(began),
+			t.Logf("%s: Jain %.4f in %v; the restore has %.3f of its first second, %.3f of the rest", row.name, Jain(shares), end.Sub(began),
 				n.share(urgent, arrived, arrived.Add(time.Second)), n.share(urgent, arrived.Add(time.Second), n.lastBegin(urgent)))
 		})
 	}

@@ -362,7 +362,7 @@ func TestCorrectionIsFair(t *testing.T) {
 			}
 			wg.Wait()
 			all := s.Snapshot()
-			if j := jain([]float64{float64(all.Flows[honest].Price), float64(all.Flows[other].Price)}); j < 0.999 {
+			if j := Jain([]float64{float64(all.Flows[honest].Price), float64(all.Flows[other].Price)}); j < 0.999 {
 				t.Errorf("who says %s gets %d turns, who tells the truth %d", row.name, all.Flows[other].Turns, all.Flows[honest].Turns)
 			}
 		})

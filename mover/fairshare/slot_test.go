@@ -245,8 +245,8 @@ func TestLateIsNotLost(t *testing.T) {
 			if !row.l.could() {
 				t.Fatalf("%s: it wants less than its share", row.name)
 			}
-			if got := threeProjects(t.Context(), time.Minute, row.l); jain(got) < 0.99 {
-				t.Errorf("%s: Jain %.3f, %.0f MiB", row.name, jain(got), got)
+			if got := threeProjects(t.Context(), time.Minute, row.l); Jain(got) < 0.99 {
+				t.Errorf("%s: Jain %.3f, %.0f MiB", row.name, Jain(got), got)
 			}
 		})
 	}
@@ -265,8 +265,8 @@ func TestLateGetsItsShare(t *testing.T) {
 			rt.Skip("it wants less than its share")
 		}
 		inBubble(t, func() {
-			if got := threeProjects(context.Background(), 10*time.Second, l); jain(got) < 0.97 {
-				rt.Fatalf("Jain %.3f, %.0f MiB", jain(got), got)
+			if got := threeProjects(context.Background(), 10*time.Second, l); Jain(got) < 0.97 {
+				rt.Fatalf("Jain %.3f, %.0f MiB", Jain(got), got)
 			}
 		})
 	})

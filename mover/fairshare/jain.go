@@ -1,8 +1,8 @@
 package fairshare
 
-// jain is Jain's index of fairness: 1 when all got the same, 1/n when one of n got
+// Jain is Jain's index of fairness: 1 when all got the same, 1/n when one of n got
 // everything. When all got nothing it is 1.
-func jain(xs []float64) float64 {
+func Jain(xs []float64) float64 {
 	var sum, squares float64
 	for _, x := range xs {
 		sum += x
