@@ -56,7 +56,7 @@ func (a *app) check(ctx context.Context, _ []string) error {
 	if at.page != "" {
 		shows := "metrics only: no role has the member viewer"
 		if len(rules.Roles(server.Viewer)) > 0 {
-			shows = "metrics, and the page to read, for everybody on this machine"
+			shows = "metrics, and the page to read, for all accounts of this machine"
 		}
 		fmt.Fprintf(a.out, "page           http://%s, %s\n", at.page, shows)
 	}
