@@ -264,7 +264,7 @@ func (a *Agent) enlist(p *process) {
 func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (osaccount.Account, error) {
 	if self := uint32(os.Geteuid()); self != 0 || o.GetUid() == 0 {
 		if o.GetUid() != self {
-			return osaccount.Account{}, a.unready(remedy.Unprivileged, &mover.Error{Op: "act as", Location: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as nobody else", mover.ErrPermission, self)})
+			return osaccount.Account{}, a.unready(remedy.Unprivileged, &mover.Error{Op: "act as", Location: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as no other account", mover.ErrPermission, self)})
 		}
 		groups, err := os.Getgroups()
 		who := osaccount.Account{UID: self, GID: uint32(os.Getegid()), Name: o.GetName()}

@@ -96,7 +96,7 @@ func (s *explainer) explainQueue(t *pb.Task, e *pb.Explanation) {
 			}
 		}
 	}
-	e.Evidence = []string{fmt.Sprintf("%d agents reach both ends, %d of them work, with %d free slots", reach, ready, free)}
+	e.Evidence = []string{fmt.Sprintf("agents that reach both ends: %d, of which %d work, with %s", reach, ready, units.Plural(int64(free), "free slot", "free slots"))}
 	switch {
 	case reach == 0:
 		e.Text, e.Advice = s.unreached(n, t.GetOwner()), "datamove agent list shows what each one reaches"

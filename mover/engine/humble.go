@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/units"
 )
 
 // humble is a source that can not set rights at the target: see mover.FactPrivileges.
@@ -107,6 +108,6 @@ func (h *humble) note() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d entries came without what %s says of their rights (setuid and setgid, attributes of security.* and trusted.*, devices), because whoever writes there may say anything; "+
-		"--preserve=privileges, or trusted: true of its tier, brings it", n, h.Source)
+	return fmt.Sprintf("%s came without the rights that %s states (setuid and setgid, attributes of security.* and trusted.*, devices), because any writer of that location can state them; "+
+		"--preserve=privileges, or trusted: true of its tier, brings them", units.Plural(n, "entry", "entries"), h.Source)
 }

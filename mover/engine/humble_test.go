@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
 	"datamove.dev/mover"
@@ -79,5 +80,16 @@ func TestHumble(t *testing.T) {
 	}
 	if !slices.Equal(ops, []string{"plain", "tool"}) {
 		t.Errorf("planned are %q", ops)
+	}
+}
+
+// TestNoteCounts: the note of what was left out counts in the singular too.
+func TestNoteCounts(t *testing.T) {
+	for n, want := range map[int64]string{0: "", 1: "1 entry came without ", 1203: "1,203 entries came without "} {
+		h := &humble{}
+		h.left.Store(n)
+		if got := h.note(); !strings.HasPrefix(got, want) || (n == 0) != (got == "") {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
 	}
 }

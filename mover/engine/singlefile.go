@@ -110,6 +110,9 @@ func notSpecial(l location.Location, base string) error {
 		return nil
 	}
 	path := filepath.Join(l.Path, base)
+	if leadsOverProc(path) {
+		return fmt.Errorf("%w: target %s: it leads to a file that a process has open, and a target has a path of its own; name that path", mover.ErrUsage, mover.Printable(path))
+	}
 	info, err := os.Stat(path)
 	for errors.Is(err, syscall.ENOTDIR) {
 		path = filepath.Dir(path)
@@ -120,6 +123,27 @@ func notSpecial(l location.Location, base string) error {
 	}
 	return fmt.Errorf("%w: target %s: it is a %s, and a target is a file or a directory; to read a source and keep nothing, use verify --write-manifest",
 		mover.ErrUsage, mover.Printable(path), kindName(info.Mode()))
+}
+
+// leadsOverProc reports whether a path lies on a procfs, or is a link that leads there, as /dev/stdout and /dev/fd/1: what it leads to may well be a regular
+// file, and a copy would put a file in the place of the link.
+func leadsOverProc(path string) bool {
+	const linksMost, procfs = 40, 0x9fa0 // path_resolution(7); statfs(2)
+	for range linksMost {
+		var system syscall.Statfs_t
+		if syscall.Statfs(filepath.Dir(path), &system) == nil && system.Type == procfs {
+			return true
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return false
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return false
 }
 
 func kindName(m os.FileMode) string {

@@ -299,13 +299,13 @@ func (s *Swarm) ask(ctx context.Context, v *View, m Member, p *Piece, atHome boo
 	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrHeld):
 	case actx.Err() != nil, errors.Is(err, mover.ErrTimeout):
 		if s.patience.slow(m.Name, len(v.Members)) {
-			s.o.Logger.Info("a member of the swarm is slow, and is passed over for a while", "member", m.Name)
+			s.o.Logger.Info("a peer is slow, and is passed over for a while", "member", m.Name)
 		}
 		err = mover.ErrTimeout
 	case errors.Is(err, mover.ErrPermission):
 		s.patience.refused(m.Name)
 	case s.patience.fails(m.Name):
-		s.o.Logger.Info("a member of the swarm does not give, and is passed over for a while", "member", m.Name, "err", err)
+		s.o.Logger.Info("a peer does not give, and is passed over for a while", "member", m.Name, "err", err)
 	}
 	return err
 }

@@ -123,6 +123,6 @@ func (a *again) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) 
 
 func (a *again) wrong(g gift) {
 	if a.swarm.patience.expel(g.from) {
-		a.swarm.o.Logger.Warn("a member of the swarm has given wrong bytes, and is not asked again", "member", g.from, "name", a.Content.Entry().Name, "off", g.off)
+		a.swarm.o.Logger.Warn("a peer has given wrong bytes, and is not asked again", "member", g.from, "name", a.Content.Entry().Name, "off", g.off)
 	}
 }

@@ -87,6 +87,7 @@ var table = []row{
 	{kind: mover.ErrPermission, backend: Service, try: "datamove service info, which shows your account at the service and its permissions"},
 	{kind: mover.ErrPermission, backend: Data, try: "as root, or as the user to whom the directory belongs"},
 
+	{cause: NoKeyFile, try: "as an account that may read this file of keys, or another one in credentials: of the tier or project"},
 	{cause: Account, try: "on that node, the same account with the same uid: getent passwd NAME"},
 	{cause: Unprivileged, try: "datamoved as root on that node, or the command as the agent's own user"},
 	{cause: Journals, try: "on that node, agent.journals: in its configuration, with a folder that datamoved may write, and that has room"},
@@ -133,6 +134,7 @@ var table = []row{
 // Causes that several backends' errors have by one name, beside the codes of S3.
 const (
 	NoKeys      = "NoKeys"      // there are no credentials at all
+	NoKeyFile   = "NoKeyFile"   // the file of keys that is named can not be read
 	NoProfile   = "NoProfile"   // the profile that is named is in no file
 	OtherRegion = "OtherRegion" // the bucket is in another one
 	OtherScheme = "OtherScheme" // http:// for https://, or the reverse

@@ -127,10 +127,10 @@ func removeStale(path string) error {
 		_ = conn.Close()
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) { // a process is behind a socket that is only slow, too
-		return fmt.Errorf("%w: somebody answers there already; is another datamoved running?", mover.ErrHeld)
+		return fmt.Errorf("%w: a server answers there already; is another datamoved running?", mover.ErrHeld)
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(was, now) {
-		return fmt.Errorf("%w: somebody is just making it; is another datamoved starting?", mover.ErrHeld)
+		return fmt.Errorf("%w: another process is making it; is another datamoved starting?", mover.ErrHeld)
 	}
 	return os.Remove(path)
 }

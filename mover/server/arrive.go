@@ -37,7 +37,7 @@ func (d *Server) accept(e entrance) {
 			}
 			return
 		case err != nil:
-			d.log.Error("nobody can connect", "address", addressOf(e), "err", err)
+			d.log.Error("no client can connect", "address", addressOf(e), "err", err)
 			select {
 			case <-d.ctx.Done():
 			case <-time.After(acceptPause):

@@ -13,7 +13,7 @@ import (
 )
 
 // errNoVisit is the answer to a call without a request in its context: there is no way to make one.
-var errNoVisit = status.Error(codes.Unauthenticated, "nobody knows who calls")
+var errNoVisit = status.Error(codes.Unauthenticated, "the caller is not known")
 
 // unary lets a call through.
 func (d *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {

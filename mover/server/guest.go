@@ -71,7 +71,7 @@ func (g *guest) speaksHTTP2() (bool, error) {
 // identified already.
 type handshakes struct{}
 
-var errNoGuest = errors.New("this connection did not come through the door")
+var errNoGuest = errors.New("the server has not accepted this connection")
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (handshakes) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {

@@ -45,7 +45,7 @@ func (d *Server) stand(ctx context.Context, v *request, method string, what subj
 	}
 	decision := d.o.Rules().MayActFor(v.caller, v.person.UID)
 	if v.viewer {
-		decision = authz.Decision{Rule: "viewer", Reason: "the page calls for nobody"}
+		decision = authz.Decision{Rule: "viewer", Reason: "the page calls for no account"}
 	}
 	r := v.record(what)
 	if !decision.Allowed {

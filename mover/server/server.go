@@ -153,7 +153,7 @@ type Server struct {
 // Open opens every address. Before Serve, clients can connect, and none is let in.
 func Open(o Options) (*Server, error) {
 	if o.Rules == nil || o.Accounts == nil || o.Audit == nil || (o.Register == nil) == (o.Forward == nil) {
-		return nil, errors.New("door: rules, accounts, audit, and either services or somebody to forward to are needed")
+		return nil, errors.New("server: rules, accounts, audit, and either services or a server to forward to are needed")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -18,7 +18,7 @@ func Resides(what string, labels []string, region string) error {
 	if len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return within(l, region) }) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s may be in %s only, and %s is not there; choose another region, or have who owns the data say so", mover.ErrRefused, what, strings.Join(labels, ", "), region)
+	return fmt.Errorf("%w: %s may be in %s only, and %s is not there; choose another region, or have the owner of the data say so", mover.ErrRefused, what, strings.Join(labels, ", "), region)
 }
 
 func within(label, region string) bool {

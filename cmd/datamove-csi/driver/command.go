@@ -88,7 +88,7 @@ func (o *options) wrong() error {
 	case o.relay != "" && mode != csi.Node:
 		return mover.Usagef("--relay is for --mode node")
 	case (o.nodes != "" || o.relay != "") && o.keys == "":
-		return mover.Usagef("--nodes and --relay need --relay-tls: neither side believes who shows no certificate")
+		return mover.Usagef("--nodes and --relay need --relay-tls: each side shows a certificate to the other one")
 	case !strings.HasPrefix(o.endpoint, "unix:///"):
 		return mover.Usagef("--endpoint is %q: it has to be unix:///path", o.endpoint)
 	}

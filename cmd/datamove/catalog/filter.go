@@ -33,7 +33,7 @@ func (q *Filter) Flags(flags *pflag.FlagSet) {
 	q.texts, q.lists, q.truths, q.flags = map[string]*string{}, map[string]*[]string{}, map[string]*bool{}, flags
 	for _, c := range []struct{ name, help string }{
 		{"size", "files of this `SIZE`: '>1GiB', '<64KiB', '1MiB..1GiB'"},
-		{"idle", "of no use to anybody for this `TIME`: '>30d'"},
+		{"idle", "not used for this `TIME`: '>30d'"},
 		{"modified", "modified this `TIME` ago: '<1h'"},
 		{"seen", "first seen this `TIME` ago"},
 		{"links", "with this `NUMBER` of names: '>1'"},

@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/units"
 )
 
 // Configuration tells what config.Load returned.
@@ -29,7 +30,7 @@ func Configuration(c *config.Config, err error) []Finding {
 	case c.File == "":
 		return []Finding{pass("configuration", "configuration", "there is none, and none is needed for paths and the AWS environment")}
 	}
-	found := []Finding{pass(c.File, "configuration", fmt.Sprintf("%d tiers", len(c.Tiers)))}
+	found := []Finding{pass(c.File, "configuration", units.Plural(int64(len(c.Tiers)), "tier", "tiers"))}
 	for _, p := range c.Warnings() {
 		found = append(found, warn(p.File, "credentials", p.What, p.Mend))
 	}

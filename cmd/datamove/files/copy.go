@@ -33,7 +33,7 @@ func copyCommand(a *cli.App) *cobra.Command {
 The contents of a folder become the contents of DST, whether DST exists or not,
 so that every run means the same. A file becomes DST, or lands in it when DST
 ends in / or is a folder. With --into each source goes below DIR under its own
-name. A device, FIFO or socket as DST, like /dev/null, is refused.
+name. A device, FIFO or socket as DST, like /dev/null and /dev/stdout, is refused.
 A link that is named as SRC is followed; links in a folder stay links.
 
 A file is visible at the target only when it is whole. After an interruption the

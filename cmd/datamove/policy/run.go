@@ -96,9 +96,11 @@ func untilEnded(ctx context.Context, a *cli.App, c *api.Client, r *pb.Run) (*pb.
 // tellRun prints a run, and ends as it did.
 func tellRun(a *cli.App, f cli.Format, r *pb.Run, want pb.RunState) error {
 	var err error
-	if f == cli.FormatTable {
+	switch {
+	case f == cli.FormatTable && a.Quiet && r.GetState() == want && r.GetFailed() == 0: // neither an error nor an id to wait for
+	case f == cli.FormatTable:
 		err = printRun(a.Out, r)
-	} else {
+	default:
 		err = cli.List(a, f, runsListing, cli.Every([]*pb.Run{r}))
 	}
 	switch {
@@ -117,6 +119,9 @@ func printRun(w io.Writer, r *pb.Run) error {
 		totalsText(r.GetDone()), totalsText(r.GetPlanned()), units.Count(r.GetSkipped()), units.Count(r.GetFailed()))
 	if r.GetWhy() != "" {
 		_, err = fmt.Fprintf(w, "  %s\n", cli.Shown(r.GetWhy()))
+	}
+	if r.GetError() != "" {
+		_, err = fmt.Fprintf(w, "  failed: %s\n", cli.Shown(r.GetError()))
 	}
 	for _, notice := range r.GetNotices() {
 		_, err = fmt.Fprintf(w, "  %s\n", cli.Shown(notice))

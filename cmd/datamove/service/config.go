@@ -107,6 +107,9 @@ key. It does not look at the places; datamove doctor does.`,
 		if where == "" {
 			where = "there is no configuration, which"
 		}
+		if a.Quiet {
+			return nil
+		}
 		_, err = fmt.Fprintf(a.Out, "%s is fine: %s\n", mover.Printable(where), units.Plural(int64(len(conf.Tiers)), "tier", "tiers"))
 		return err
 	})

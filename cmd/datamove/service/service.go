@@ -121,6 +121,9 @@ when the service starts again. A mistake in the configuration changes nothing.`,
 			if f != cli.FormatTable {
 				return cli.WriteOne(a.Out, f, v)
 			}
+			if a.Quiet {
+				return nil
+			}
 			return v.table(a.Out)
 		})
 	})

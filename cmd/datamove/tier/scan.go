@@ -34,7 +34,7 @@ the action catalog.scan. Of a node-local tier each node has its own catalog.`,
 	cmd.RunE = a.Do(func(ctx context.Context, args []string) error {
 		return a.AskService(ctx, cli.TierList, func(c *api.Client) error {
 			tasks, err := catalog.Scan(ctx, a, c, "tier scan", args[0], node, detach)
-			if err != nil {
+			if err != nil || a.Quiet {
 				return err
 			}
 			for _, t := range tasks {

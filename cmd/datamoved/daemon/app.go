@@ -117,7 +117,7 @@ As root it runs each task as the account that submitted it; as any other user it
 	all.StringVar(&a.flags.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	own := cmd.Flags()
 	own.StringVar(&a.flags.join, "join", "", "be an agent of the coordinator at `ADDR`, tcp://host:port")
-	own.StringVar(&a.flags.token, "token", "", "join `TOKEN`; everybody on this machine can read it, so prefer --token-file")
+	own.StringVar(&a.flags.token, "token", "", "join `TOKEN`; every account of this machine can read it, so prefer --token-file")
 	own.StringVar(&a.flags.tokenFile, "token-file", "", "`FILE` with the join token; - is stdin")
 	own.StringVar(&a.flags.authority, "authority-file", "", "`FILE` with the pin of the coordinator, which logs it: with a token of Kubernetes (join in the coordinator's configuration)")
 	own.BoolVar(&a.flags.noAgent, "no-agent", false, "coordinate only: no work is done on this node")

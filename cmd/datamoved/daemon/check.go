@@ -13,6 +13,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/server"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -55,7 +56,7 @@ func (a *app) check(ctx context.Context, _ []string) error {
 	if at.page != "" {
 		shows := "metrics only: no role has the member viewer"
 		if len(rules.Roles(server.Viewer)) > 0 {
-			shows = "metrics, and the page to read, for everybody on this machine"
+			shows = "metrics, and the page to read, for all accounts of this machine"
 		}
 		fmt.Fprintf(a.out, "page           http://%s, %s\n", at.page, shows)
 	}
@@ -84,6 +85,6 @@ func answerAt(ctx context.Context, listen []string) string {
 	if err != nil {
 		return "does not answer: " + err.Error()
 	}
-	return fmt.Sprintf("datamoved %s answers: %d agents, %d tasks running, %d queued",
-		mover.Printable(info.GetVersion()), info.GetAgents(), info.GetTasksRunning(), info.GetTasksQueued())
+	return fmt.Sprintf("datamoved %s answers: %s, %s running, %s queued", mover.Printable(info.GetVersion()),
+		units.Plural(int64(info.GetAgents()), "agent", "agents"), units.Plural(int64(info.GetTasksRunning()), "task", "tasks"), units.Count(int64(info.GetTasksQueued())))
 }

@@ -311,7 +311,7 @@ func TestTwo(t *testing.T) {
 		t.Errorf("it does not say whose it is: %s", second.log)
 	}
 	third := launchCommand(t, first.dir, nil, []string{"datamoved", "--data", filepath.Join(first.dir, "other"), "--listen", first.socket})
-	if code := third.code(); code != 5 || !strings.Contains(third.log.String(), "somebody answers there already") {
+	if code := third.code(); code != 5 || !strings.Contains(third.log.String(), "a server answers there already") {
 		t.Errorf("at the same address: exit %d: %s", code, third.log)
 	}
 	if _, err := first.started().GetInfo(t.Context(), &datamovev1.GetInfoRequest{}); err != nil {

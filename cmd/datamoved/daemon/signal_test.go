@@ -31,7 +31,7 @@ func TestStartsAgainAfterCrash(t *testing.T) {
 	if watch := readUnit(t, "datamove-checkpoint@.service"); !slices.Contains(watch["Environment"], "GOTRACEBACK=crash") { // of another command
 		t.Error("systemd does not start a watch again that has crashed")
 	}
-	for name := range units {
+	for name := range serviceUnits {
 		unit := readUnit(t, name)
 		if never := strings.Fields(strings.Join(unit["RestartPreventExitStatus"], " ")); slices.Contains(never, strconv.Itoa(code)) || !slices.Contains(unit["Restart"], "on-failure") {
 			t.Errorf("%s: systemd does not start it again after %v", name, exit)

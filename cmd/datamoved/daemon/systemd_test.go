@@ -32,8 +32,8 @@ import (
 // unitDir is where the units are.
 var unitDir = filepath.Join("..", "..", "..", "deploy", "systemd")
 
-// units are the services, and how exposed systemd may find each (of 100).
-var units = map[string]int{"datamoved.service": 40, "datamoved-agent.service": 40, "datamoved-coordinator.service": 16}
+// serviceUnits are the services, and how exposed systemd may find each (of 100).
+var serviceUnits = map[string]int{"datamoved.service": 40, "datamoved-agent.service": 40, "datamoved-coordinator.service": 16}
 
 // readUnit returns the settings of a unit, by key.
 func readUnit(t *testing.T, name string) map[string][]string {
@@ -73,7 +73,7 @@ func needTool(t *testing.T, name string) {
 func TestUnits(t *testing.T) {
 	needTool(t, "systemd-analyze")
 	dir := copies(t)
-	exposed := maps.Clone(units)
+	exposed := maps.Clone(serviceUnits)
 	exposed["datamove-checkpoint@.service"] = 25
 	for name, most := range exposed {
 		out, err := exec.Command("systemd-analyze", "verify", "--man=no", filepath.Join(dir, name)).CombinedOutput()
@@ -127,7 +127,7 @@ func TestUnitCommands(t *testing.T) {
 	coordinator, _, token := pairOf(t)
 	secret := filepath.Join(shortDir(t), "token")
 	must.Do(t, os.WriteFile(secret, []byte(token), 0o600))
-	for name := range units {
+	for name := range serviceUnits {
 		t.Run(name, func(t *testing.T) {
 			unit := readUnit(t, name)
 			p := inUnit(t, name, nil, func(line string) string {

@@ -135,7 +135,7 @@ func (w *walk) writers(fd int, name string) error {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
 		return os.NewSyscallError("fcntl", err)
 	case unix.EAGAIN:
-		return fmt.Errorf("%w: somebody has %s open for writing", mover.ErrConflict, mover.Printable(name))
+		return fmt.Errorf("%w: a process has %s open for writing", mover.ErrConflict, mover.Printable(name))
 	}
 	w.blind.Store(true)
 	return nil

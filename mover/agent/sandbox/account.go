@@ -63,7 +63,7 @@ func (a Account) check(root bool, me Account) error {
 	case me.UID == 0:
 		return nil
 	case a.UID != me.UID:
-		return fmt.Errorf("%w: the service runs as uid %d and can act as nobody else; as root it could", mover.ErrPermission, me.UID)
+		return fmt.Errorf("%w: the service runs as uid %d and can act as no other account; as root it could", mover.ErrPermission, me.UID)
 	case a.GID != me.GID:
 		return fmt.Errorf("%w: the service runs with gid %d and can not change it; as root it could", mover.ErrPermission, me.GID)
 	}

@@ -346,8 +346,8 @@ func TestWhoCanBeActedAs(t *testing.T) {
 		{"a user that is in more groups now", user, Account{UID: alice, GID: alice, Groups: []uint32{team, 7}}, false, nil, ""},
 		{"a user as itself, without a group that it has", user, Account{UID: alice, GID: alice}, false, mover.ErrPermission, "group 23456"},
 		{"a user as itself, with another gid", user, Account{UID: alice, GID: team, Groups: []uint32{alice, team}}, false, mover.ErrPermission, "gid 12345"},
-		{"a user as another", user, Account{UID: bob, GID: bob}, false, mover.ErrPermission, "nobody else"},
-		{"a user as root", user, root, true, mover.ErrPermission, "nobody else"},
+		{"a user as another", user, Account{UID: bob, GID: bob}, false, mover.ErrPermission, "no other account"},
+		{"a user as root", user, root, true, mover.ErrPermission, "no other account"},
 		{"root as a user, apart", root, Account{UID: alice, GID: alice, Apart: true}, false, nil, ""},
 		{"root as root, apart", root, Account{Apart: true}, true, mover.ErrUsage, "apart"},
 		{"a user as itself, apart", user, Account{UID: alice, GID: alice, Groups: []uint32{team}, Apart: true}, false, mover.ErrUsage, "apart"},
@@ -372,7 +372,7 @@ func TestServiceThatIsNotRoot(t *testing.T) {
 		want string
 	}{
 		{"itself", Account{UID: alice, GID: alice, Groups: []uint32{team}}, "child "},
-		{"another", Account{UID: bob, GID: bob}, "act as uid 54321: permission denied: the service runs as uid 12345 and can act as nobody else; as root it could true"},
+		{"another", Account{UID: bob, GID: bob}, "act as uid 54321: permission denied: the service runs as uid 12345 and can act as no other account; as root it could true"},
 		{"root", Account{}, "act as uid 0: permission denied: it is root, which was not asked for true"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/transfer"
+	"datamove.dev/mover/units"
 )
 
 // Transfer does what the engine does for a task: it compares the sources with the target, and copies if it may. The
@@ -53,7 +54,7 @@ type someFailed struct {
 }
 
 func (e *someFailed) Error() string {
-	return fmt.Sprintf("%d items failed; the gravest: %v", e.n, e.err)
+	return fmt.Sprintf("%s failed; the gravest: %v", units.Plural(e.n, "item", "items"), e.err)
 }
 func (e *someFailed) Unwrap() error { return e.err }
 

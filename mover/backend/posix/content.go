@@ -106,6 +106,9 @@ func (c *content) load(e *mover.Entry, at spot) error {
 	if err := c.laidOut(); err != nil {
 		return err
 	}
+	if err := c.empty(e); err != nil {
+		return err
+	}
 	var of xattrs.Attributes = xattrs.OfFD(c.fd)
 	switch e.Kind {
 	case mover.File, mover.Dir:
@@ -129,6 +132,22 @@ func (c *content) load(e *mover.Entry, at spot) error {
 		c.entry.Known |= mover.FactXattrs
 	}
 	return nil
+}
+
+// empty refuses a file of size 0 that has content, as most files of a procfs: no range of it would be read, and the copy would be an empty file.
+func (c *content) empty(e *mover.Entry) error {
+	if c.entry.Kind != mover.File || c.entry.Size != 0 {
+		return nil
+	}
+	var b [1]byte
+	n, err := kernel.Pread(c.fd, b[:], 0)
+	if err != nil || n == 0 {
+		return err
+	}
+	if err := c.compare(e); err != nil { // it was written to since
+		return err
+	}
+	return fmt.Errorf("%w: it has content, and its file system tells a size of 0; cp reads it to its end", mover.ErrUnsupported)
 }
 
 // compare takes the facts of the open file, which has to be e.

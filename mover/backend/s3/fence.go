@@ -61,7 +61,7 @@ func (d *draft) fenced(ctx context.Context, w *s3api.Put, err error) (s3api.Stor
 			return s3api.Stored{ETag: o.ETag, Version: o.Version, CRC: w.CRC}, nil
 		}
 	}
-	return s3api.Stored{}, fmt.Errorf("somebody else has written it meanwhile: %w", err)
+	return s3api.Stored{}, fmt.Errorf("another writer has written it meanwhile: %w", err)
 }
 
 // has reports whether an object has the content of w, which is in memory. Where the

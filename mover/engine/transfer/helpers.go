@@ -27,10 +27,10 @@ type Helpers interface {
 // How a work may come back without a reply.
 var (
 	// ErrNobody says that no helper can do the work, and that none began it.
-	ErrNobody = errors.New("nobody is there to do it")
+	ErrNobody = errors.New("no helper is there to do it")
 	// ErrSilent says that a helper with parts of a file no longer answers:
 	// it may still write them, at any time.
-	ErrSilent = errors.New("who had it is silent")
+	ErrSilent = errors.New("the helper that had it is silent")
 )
 
 // Begun says that a helper began a batch and is gone, and that no other one can take it.
@@ -40,7 +40,7 @@ type Begun struct {
 }
 
 // Error implements error.
-func (*Begun) Error() string { return "who began it is gone, and nobody else is there to do it" }
+func (*Begun) Error() string { return "the helper that began it is gone, and no other one is there to do it" }
 
 // givenMost bounds the works of one run that others have at one time.
 const givenMost = 512

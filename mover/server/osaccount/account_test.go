@@ -207,7 +207,7 @@ func TestEveryAccountOfThisNode(t *testing.T) {
 		if err != nil || fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Errorf("%s with tools: %+v\nwithout: %+v, %v", fields[0], a, b, err)
 		}
-		if b, err := d.Lookup(t.Context(), fields[0], uint32(uid)+1); !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), "files would go to somebody else") {
+		if b, err := d.Lookup(t.Context(), fields[0], uint32(uid)+1); !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), "files would go to another account") {
 			t.Errorf("%s as uid %d: %+v, %v", fields[0], uid+1, b, err)
 		}
 		seen++

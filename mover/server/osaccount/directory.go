@@ -77,7 +77,7 @@ func (d *Directory) Lookup(ctx context.Context, name string, uid uint32) (Accoun
 	case !u.found || u.name != name:
 		return Account{}, denied("%s has no account on this node; add it, or use a node that has it", mover.Printable(name))
 	case u.uid != uid:
-		return Account{}, denied("%s is uid %d on this node and uid %d where it was asked: files would go to somebody else; give the nodes the same accounts",
+		return Account{}, denied("%s is uid %d on this node and uid %d where it was asked: files would go to another account; give the nodes the same accounts",
 			mover.Printable(name), u.uid, uid)
 	}
 	a := Account{UID: uid, GID: u.gid, Name: name}

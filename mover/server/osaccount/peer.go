@@ -32,7 +32,7 @@ func credentials(fd int) (Account, error) {
 		return Account{}, fmt.Errorf("SO_PEERCRED: %w", err)
 	}
 	if cred.Uid == ^uint32(0) {
-		return Account{}, denied("the kernel does not know who is there")
+		return Account{}, denied("the kernel does not tell the account of the caller")
 	}
 	groups, err := peerGroups(fd)
 	if err != nil {

@@ -152,7 +152,7 @@ func workShape(w *pb.BurstWork) error {
 	case step <= pb.BurstStep_BURST_STEP_UNSPECIFIED || step > pb.BurstStep_BURST_STEP_COSTS:
 		return mover.Usagef("there is no step %v of a burst", step)
 	case len(w.GetAbandon()) > 0 && step != pb.BurstStep_BURST_STEP_DOWN:
-		return mover.Usagef("only who takes a burst down gives something up")
+		return mover.Usagef("only a step down gives something up")
 	case len(w.GetAbandon()) > abandonedMost:
 		return mover.Usagef("%d paths are given up; at most %d", len(w.GetAbandon()), abandonedMost)
 	case w.GetRelease() && step != pb.BurstStep_BURST_STEP_SYNC_BACK:

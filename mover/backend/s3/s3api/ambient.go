@@ -15,6 +15,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/remedy"
@@ -63,7 +64,7 @@ func (o *Options) ambient(ctx context.Context, roots *x509.CertPool) (ambient, e
 	// The SDK's own calls (STS, SSO) go over a client that merges AWS_CA_BUNDLE: it refuses any other one while that is set.
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig.RootCAs = roots })
 	env.load = func(ctx context.Context) (aws.Config, error) {
-		return config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithSharedConfigProfile(profile))
+		return config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithSharedConfigProfile(profile), config.WithLogger(logging.LoggerFunc(o.tellSDK)))
 	}
 	var err error
 	if env.loaded, err = env.load(ctx); err != nil {
@@ -76,6 +77,13 @@ func (o *Options) ambient(ctx context.Context, roots *x509.CertPool) (ambient, e
 	}
 	env.resolver = resolved.EndpointOptions
 	return env, nil
+}
+
+// tellSDK writes to our log what the SDK tries, as another version of a metadata service. The log of the SDK itself is stderr, at every level.
+func (o *Options) tellSDK(_ logging.Classification, format string, args ...any) {
+	if o.Logger != nil {
+		o.Logger.Debug(mover.Printable(fmt.Sprintf(format, args...)))
+	}
 }
 
 // says is what names the endpoint; "" are the options.

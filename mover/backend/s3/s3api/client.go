@@ -155,6 +155,6 @@ func warnPlain(ctx context.Context, log *slog.Logger, endpoint *url.URL) {
 		return
 	}
 	if _, before := warnedPlain.LoadOrStore(endpoint.String(), true); !before {
-		log.WarnContext(ctx, "plain http: whoever is between can read and change what is sent", "endpoint", endpoint.String())
+		log.WarnContext(ctx, "plain http: every host on the way can read and change what is sent", "endpoint", endpoint.String())
 	}
 }

@@ -223,7 +223,7 @@ func (f *keyFile) Retrieve(context.Context) (aws.Credentials, error) {
 func (f *keyFile) look(anyway bool) error {
 	info, err := os.Stat(f.path)
 	if err != nil {
-		return fmt.Errorf("credentials: %w", err)
+		return &caused{fmt.Errorf("credentials: %w", err), remedy.NoKeyFile}
 	}
 	if f.value.HasKeys() && info.ModTime().Equal(f.written) && !anyway {
 		f.checked = time.Now()
@@ -231,7 +231,7 @@ func (f *keyFile) look(anyway bool) error {
 	}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return fmt.Errorf("credentials: %w", err)
+		return &caused{fmt.Errorf("credentials: %w", err), remedy.NoKeyFile}
 	}
 	v, err := parseKeys(text)
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *onprem) listen(ctx context.Context, prefix string, quiet time.Duration,
 	denied := resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized
 	foreign := r.code == "SignatureDoesNotMatch" // Ceph signs what it does not know in another way; a wrong key fails earlier calls
 	if resp.StatusCode/100 == 4 && !denied || foreign || resp.StatusCode == http.StatusNotImplemented {
-		return fmt.Errorf("%w: the server tells nobody of changes (%s)", mover.ErrUnsupported, resp.Status)
+		return fmt.Errorf("%w: the server tells of no changes (%s)", mover.ErrUnsupported, resp.Status)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return understand(ctx, r, sent(fmt.Errorf("%s", resp.Status)))
@@ -82,7 +82,7 @@ func (s *onprem) listen(ctx context.Context, prefix string, quiet time.Duration,
 		alarm.Reset(quiet)
 		line := strings.TrimSpace(lines.Text())
 		if first && strings.HasPrefix(line, "<") { // a listing: it knows nothing of events
-			return fmt.Errorf("%w: the server tells nobody of changes", mover.ErrUnsupported)
+			return fmt.Errorf("%w: the server tells of no changes", mover.ErrUnsupported)
 		}
 		if first {
 			first = false
