@@ -40,7 +40,9 @@ type Begun struct {
 }
 
 // Error implements error.
-func (*Begun) Error() string { return "the helper that began it is gone, and no other one is there to do it" }
+func (*Begun) Error() string {
+	return "the helper that began it is gone, and no other one is there to do it"
+}
 
 // givenMost bounds the works of one run that others have at one time.
 const givenMost = 512
