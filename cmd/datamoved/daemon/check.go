@@ -86,5 +86,5 @@ func answerAt(ctx context.Context, listen []string) string {
 		return "does not answer: " + err.Error()
 	}
 	return fmt.Sprintf("datamoved %s answers: %s, %s running, %s queued", mover.Printable(info.GetVersion()),
-		units.Plural(int64(info.GetAgents()), "agent", "agents"), units.Plural(int64(info.GetTasksRunning()), "task", "tasks"), units.Count(info.GetTasksQueued()))
+		units.Plural(int64(info.GetAgents()), "agent", "agents"), units.Plural(info.GetTasksRunning(), "task", "tasks"), units.Count(info.GetTasksQueued()))
 }
