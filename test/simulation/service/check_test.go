@@ -226,16 +226,24 @@ func (r *running) arrived(i int, tasks map[string]*pb.Task) {
 	to := r.targets[i]
 	var last *asked
 	var lastTask *pb.Task
+	alone := true // no other one ended at the same instant
 	for _, a := range r.asked {
-		if x := tasks[a.id]; a.dst == i && x != nil && x.GetStartTime() != nil && (lastTask == nil || x.GetEndTime().AsTime().After(lastTask.GetEndTime().AsTime())) {
-			last, lastTask = a, x
+		x := tasks[a.id]
+		if a.dst != i || x.GetStartTime() == nil || x == lastTask {
+			continue
+		}
+		switch end := x.GetEndTime().AsTime(); {
+		case lastTask == nil || end.After(lastTask.GetEndTime().AsTime()):
+			last, lastTask, alone = a, x, true
+		case end.Equal(lastTask.GetEndTime().AsTime()):
+			alone = false
 		}
 	}
 	if last == nil {
 		return
 	}
 	src := r.sources[last.src]
-	if lastTask.GetState() == task.Done && src.changed[len(src.changed)-1].Before(lastTask.GetStartTime().AsTime()) {
+	if alone && lastTask.GetState() == task.Done && src.changed[len(src.changed)-1].Before(lastTask.GetStartTime().AsTime()) {
 		r.like(to, src, last.sync, lastTask)
 	}
 	x, err := r.Submit(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_SYNC, Source: fmt.Sprint("shared:src", last.src), Target: to.location, Options: &pb.Options{RemoveExtra: true}}})

@@ -24,7 +24,7 @@ const (
 // How many seeds TestService simulates.
 const (
 	worlds    = 200
-	shortPart = 10  // -short divides by it
+	shortPart = 5   // -short and the race detector divide by it
 	soakTimes = 15  // DATAMOVE_SOAK=1 multiplies by it
 	batch     = 20  // of one process
 	atOnce    = 2   // processes
@@ -44,7 +44,7 @@ func TestService(t *testing.T) {
 	switch {
 	case seed.Soak():
 		count *= soakTimes
-	case testing.Short():
+	case testing.Short() || raced:
 		count /= shortPart
 	}
 	t.Logf("seeds %d to %d", first, first+count-1)

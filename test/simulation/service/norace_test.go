@@ -1,0 +1,6 @@
+//go:build !race
+
+package service
+
+// raced is with the race detector.
+const raced = false
