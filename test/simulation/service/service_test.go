@@ -3,6 +3,7 @@ package service
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -146,25 +147,22 @@ func shrink(t *testing.T, failed uint64, text string) {
 	t.Errorf("%s\nto repeat: make sim WORLD=%s", text, w.String())
 }
 
-// TestWorld runs the world that is given, or those of some seeds.
+// TestWorld runs the world that is given, or those of some seeds; without either that of one.
 func TestWorld(t *testing.T) {
-	if text := os.Getenv(worldVariable); text != "" {
-		w, err := parse(text)
-		if err != nil {
-			t.Fatal(err)
+	var from, count uint64
+	if n, _ := fmt.Sscan(os.Getenv(batchVariable), &from, &count); n == 2 {
+		for n := from; n < from+count && !t.Failed(); n++ {
+			fmt.Fprintln(os.Stderr, beginMark, n)
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				rig.Bubble(t, func(t *testing.T) { play(t, draw(n)) })
+			})
 		}
-		t.Log(w.story())
-		rig.Bubble(t, func(t *testing.T) { play(t, w) })
 		return
 	}
-	var from, count uint64
-	if n, _ := fmt.Sscan(os.Getenv(batchVariable), &from, &count); n != 2 {
-		t.Skip("TestService runs it, and make sim WORLD=7")
+	w, err := parse(cmp.Or(os.Getenv(worldVariable), "1"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for n := from; n < from+count && !t.Failed(); n++ {
-		fmt.Fprintln(os.Stderr, beginMark, n)
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			rig.Bubble(t, func(t *testing.T) { play(t, draw(n)) })
-		})
-	}
+	t.Log(w.story())
+	rig.Bubble(t, func(t *testing.T) { play(t, w) })
 }
