@@ -2,11 +2,15 @@ package coordinator
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/coordinator/taskkind"
 	"datamove.dev/mover/server/authz"
@@ -35,10 +39,31 @@ func (s *steering) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*p
 	if t.GetState() == to && (!yields(t.GetWhy()) || yields(why) || task.Ended(to)) {
 		return t, nil
 	}
-	if told, err := s.tellLead(ctx, t, to, why); told || err != nil {
-		return s.settled(id, err)
+	for {
+		if told, err := s.tellLead(ctx, t, to, why); told || err != nil {
+			return s.settled(id, err)
+		}
+		t, err := s.steerUnled(ctx, id, to, why)
+		if !errors.Is(err, errBegins) {
+			return t, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lingerPause):
+		}
 	}
+}
+
+// errBegins is the answer for a task that is stored as running before its lead is noted (giveLead): that lead has to be told.
+var errBegins = fmt.Errorf("%w: the task is about to begin", mover.ErrTransient)
+
+// steerUnled is steered of a task that no agent leads.
+func (s *steering) steerUnled(ctx context.Context, id string, to pb.TaskState, why string) (*pb.Task, error) {
 	return s.change(ctx, id, func(tx *state.Tx, t *pb.Task) error {
+		if t.GetState() == task.Running {
+			return errBegins
+		}
 		held := state.IsHeldBack(t)
 		if t.GetState() == to { // an operator keeps it there
 			t.Why = why

@@ -61,8 +61,17 @@ func (r *running) check() {
 			}
 		}
 	}
-	if r.up {
-		r.replicas()
+	if !r.up {
+		return
+	}
+	r.replicas()
+	for _, x := range r.all() {
+		if was, over := r.ended[x.GetId()]; over && was != x.GetState() {
+			r.t.Errorf("it was %s, which is an end, and now it is not: %s", task.Word(was), told(x))
+		}
+		if task.Ended(x.GetState()) {
+			r.ended[x.GetId()] = x.GetState()
+		}
 	}
 }
 

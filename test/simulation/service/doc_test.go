@@ -10,6 +10,7 @@
 //
 //   - each visible file of a target has a content that its name had in one of the sources that went there;
 //   - no call fails with an error that has no kind;
+//   - what has ended stays as it is;
 //   - a replica that is said to be whole has the content of its version; one with a lease is whole.
 //
 // # What holds at the end

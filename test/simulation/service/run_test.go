@@ -38,15 +38,16 @@ type running struct {
 	w      world
 	caller *api.Client // in the weather
 
-	up      bool             // the coordinator
-	gone    map[string]bool  // agents that were killed
-	full    map[int]bool     // targets without room
-	pending []mending        // what is mended when its time comes
-	sources []*source        //
-	targets [targets]*target //
-	asked   []*asked         // what was asked for, in order
-	leases  map[string]lease // that were given, by id
-	n       int              // of keys and holders
+	up      bool                    // the coordinator
+	gone    map[string]bool         // agents that were killed
+	full    map[int]bool            // targets without room
+	pending []mending               // what is mended when its time comes
+	sources []*source               //
+	targets [targets]*target        //
+	asked   []*asked                // what was asked for, in order
+	leases  map[string]lease        // that were given, by id
+	ended   map[string]pb.TaskState // tasks that were seen to have ended
+	n       int                     // of keys and holders
 }
 
 // mending ends a fault.
@@ -99,7 +100,7 @@ func play(t *testing.T, w world) {
 	for _, tier := range []string{"shared", "archive", "scratch"} {
 		conf.Limits = append(conf.Limits, config.Limit{Endpoint: tier, Direction: "write", Rate: config.Rate(w.rate)})
 	}
-	r := &running{t: t, w: w, up: true, gone: map[string]bool{}, full: map[int]bool{}, leases: map[string]lease{}}
+	r := &running{t: t, w: w, up: true, gone: map[string]bool{}, full: map[int]bool{}, leases: map[string]lease{}, ended: map[string]pb.TaskState{}}
 	r.Cluster = rig.Open(t, rig.Options{Dir: dir, Conf: conf})
 	if w.swarm {
 		r.Peers = rig.NewPeers(t, false)
