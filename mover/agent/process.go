@@ -130,12 +130,12 @@ func (a *Agent) startAs(ctx context.Context, p *process, who osaccount.Account) 
 	if err != nil {
 		return a.unready("", err)
 	}
-	a.mu.Lock()
-	was := a.procs[p.task.GetId()]
-	a.mu.Unlock()
 	if p.lead != nil {
 		a.awaitLost(ctx, p)
 	}
+	a.mu.Lock()
+	was := a.procs[p.task.GetId()]
+	a.mu.Unlock()
 	if was != nil { // of an epoch that is over; it has the journal that this one goes on with, and may be at its replica
 		_ = was.acting.Stop(0)
 		<-was.ended

@@ -32,7 +32,7 @@ type orphanedClaim struct {
 // lingerPause is how long a task waits before it looks again whether helpers let go.
 const lingerPause = 20 * time.Millisecond
 
-// orphanedClaim notes what helpers of a lead that is over still have. scheduler.mu is held.
+// keepOrphans notes what helpers of a lead that is over still have. scheduler.mu is held.
 func (s *scheduler) keepOrphans(l *lead) {
 	for id, b := range l.batches {
 		if n := s.agents[b.meta.GetAgent()]; n != nil && b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
@@ -93,7 +93,7 @@ func (n *node) letGoBut(has []*agentv1.Session) {
 }
 
 // orphanAt says whether a helper of a lead that is over may still make drafts at an
-// address, where a task is to begin. scheduler.mu is held.
+// address, where a task is to begin, or the worker of a lead of another task that was lost has its lock. scheduler.mu is held.
 func (s *scheduler) orphanAt(at string, t *pb.Task) bool {
 	now := s.now()
 	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // its helpers are unknown: its lead was over before we began

@@ -338,7 +338,7 @@ func (r *running) empty() {
 				return
 			}
 			if y = r.Now(y.GetId()); y.GetState() != task.Done && !r.everChanged() {
-				r.t.Errorf("what nobody uses is not released: %s", told(y))
+				r.t.Errorf("what is not in use is not released: %s", told(y))
 			}
 		}
 	}
