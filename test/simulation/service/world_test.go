@@ -11,13 +11,14 @@ import (
 
 // world is all that a seed stands for: what there is, what is done, and what goes wrong.
 type world struct {
-	seed   uint64
-	agents int
-	swarm  bool // agents give each other what they stage
-	rate   int64
-	trees  []shape
-	steps  []step
-	rates  rates
+	seed    uint64
+	agents  int
+	swarm   bool // agents give each other what they stage
+	rate    int64
+	domains []string
+	trees   []shape
+	steps   []step
+	rates   rates
 }
 
 // shape is what a source has.
@@ -29,6 +30,7 @@ type shape struct {
 // step is one thing that happens, after a while.
 type step struct {
 	wait    time.Duration
+	domain  string
 	do      string
 	a, b, c int // what it is done to, modulo what there is
 }
@@ -45,39 +47,41 @@ const (
 	most    = 26 // steps
 )
 
-// deeds are what steps do, with their weights.
-var deeds = []struct {
-	do     string
-	weight int
-}{
-	{"copy", 8}, {"sync", 4}, {"twice", 2}, {"change", 2},
-	{"add", 4}, {"stage", 7}, {"release", 3}, {"lease", 2}, {"drop", 2}, {"pin", 1}, {"unpin", 1},
-	{"cancel", 4}, {"pause", 3}, {"resume", 3},
-	{"kill", 5}, {"sleep", 4}, {"agent", 3}, {"cut", 4}, {"crash", 4}, {"full", 2}, {"break", 3}, {"hour", 1},
-}
-
 var waits = []time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, time.Second, 2500 * time.Millisecond, 7 * time.Second}
 
-// draw makes the world of a seed.
+// draw makes the world of a seed. Each world has some of the domains and, of each, some of the deeds: what is seldom drawn among all is common in some.
 func draw(seed uint64) world {
 	rng := rand.New(rand.NewPCG(seed, 39))
-	w := world{seed: seed, agents: 1 + rng.IntN(3), rate: []int64{128 << 10, 512 << 10, 2 << 20}[rng.IntN(3)]}
+	w := world{seed: seed, agents: 1 + rng.IntN(4), rate: []int64{128 << 10, 512 << 10, 2 << 20}[rng.IntN(3)]}
 	w.swarm = w.agents > 1 && rng.IntN(3) == 0
+	large := []int{0, 2, 2, 8}[rng.IntN(4)]
 	for range sources {
-		w.trees = append(w.trees, shape{small: rng.IntN(16), large: rng.IntN(3), largeBytes: 1 << 20})
+		w.trees = append(w.trees, shape{small: rng.IntN([]int{4, 16, 16, 60}[rng.IntN(4)]), large: rng.IntN(large + 1), largeBytes: 1 << 20})
 	}
+	type choice struct {
+		domain, do string
+		upTo       int
+	}
+	var choices []choice
 	total := 0
-	for _, d := range deeds {
-		total += d.weight
+	for _, k := range kinds {
+		in := rng.IntN(12) < k.in
+		if in {
+			w.domains = append(w.domains, k.name)
+		}
+		for _, d := range k.deeds {
+			times := []int{0, 1, 1, 1, 3}[rng.IntN(5)]
+			if total += d.weight * times; in && times > 0 {
+				choices = append(choices, choice{k.name, d.do, total})
+			}
+		}
 	}
 	for range 4 + rng.IntN(most-3) {
-		n := rng.IntN(total)
-		i := 0
-		for n >= deeds[i].weight {
-			n -= deeds[i].weight
-			i++
-		}
-		w.steps = append(w.steps, step{wait: waits[rng.IntN(len(waits))], do: deeds[i].do, a: rng.IntN(1 << 10), b: rng.IntN(1 << 10), c: rng.IntN(1 << 10)})
+		s := step{wait: waits[rng.IntN(len(waits))], a: rng.IntN(1 << 10), b: rng.IntN(1 << 10), c: rng.IntN(1 << 10)}
+		n := rng.IntN(choices[len(choices)-1].upTo)
+		i := slices.IndexFunc(choices, func(c choice) bool { return n < c.upTo })
+		s.domain, s.do = choices[i].domain, choices[i].do
+		w.steps = append(w.steps, s)
 	}
 	chance := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
 	w.rates = rates{delay: chance(0.5), lost: chance(0.03), answered: chance(0.03), twice: chance(0.05), slow: chance(0.2),
@@ -89,6 +93,11 @@ func draw(seed uint64) world {
 func (w *world) String() string {
 	full := draw(w.seed)
 	s := strconv.FormatUint(w.seed, 10)
+	for _, name := range full.domains {
+		if !slices.Contains(w.domains, name) {
+			s += ":no=" + name
+		}
+	}
 	if len(w.steps) != len(full.steps) {
 		var kept []string
 		j := 0
@@ -102,8 +111,8 @@ func (w *world) String() string {
 	if w.agents != full.agents {
 		s += ":agents=" + strconv.Itoa(w.agents)
 	}
-	for name, of := range w.fields() {
-		if *of == 0 && *full.fields()[name] != 0 {
+	for _, name := range rateNames {
+		if *w.fields()[name] == 0 && *full.fields()[name] != 0 {
 			s += ":no=" + name
 		}
 	}
@@ -112,6 +121,8 @@ func (w *world) String() string {
 	}
 	return s
 }
+
+var rateNames = []string{"delay", "lost", "answered", "twice", "slow"}
 
 func (w *world) fields() map[string]*float64 {
 	return map[string]*float64{"delay": &w.rates.delay, "lost": &w.rates.lost, "answered": &w.rates.answered, "twice": &w.rates.twice, "slow": &w.rates.slow}
@@ -125,27 +136,21 @@ func parse(text string) (world, error) {
 		return world{}, fmt.Errorf("world %q: %w", text, err)
 	}
 	w := draw(seed)
+	full := w.steps
 	for _, p := range parts[1:] {
 		name, value, _ := strings.Cut(p, "=")
 		switch name {
 		case "agents":
 			w.agents, err = strconv.Atoi(value)
 		case "steps":
-			var kept []step
-			for i := range w.steps {
+			w.steps = nil
+			for i := range full {
 				if slices.Contains(strings.Split(value, ","), strconv.Itoa(i)) {
-					kept = append(kept, w.steps[i])
+					w.steps = append(w.steps, full[i])
 				}
 			}
-			w.steps = kept
 		case "no":
-			if rate := w.fields()[value]; rate != nil {
-				*rate = 0
-			} else if value == "swarm" {
-				w.swarm = false
-			} else {
-				err = fmt.Errorf("nothing is called %q", value)
-			}
+			err = w.remove(value)
 		default:
 			err = fmt.Errorf("nothing is called %q", name)
 		}
@@ -156,19 +161,44 @@ func parse(text string) (world, error) {
 	return w, nil
 }
 
+// remove takes something out of a world.
+func (w *world) remove(name string) error {
+	switch rate := w.fields()[name]; {
+	case rate != nil:
+		*rate = 0
+	case name == "swarm":
+		w.swarm = false
+	case slices.Contains(w.domains, name):
+		*w = w.without(name)
+	default:
+		return fmt.Errorf("nothing is called %q", name)
+	}
+	return nil
+}
+
+// without is a world without a domain.
+func (w *world) without(name string) world {
+	x := *w
+	x.domains = slices.DeleteFunc(slices.Clone(w.domains), func(d string) bool { return d == name })
+	x.steps = slices.DeleteFunc(slices.Clone(w.steps), func(s step) bool { return s.domain == name })
+	return x
+}
+
 // smaller are worlds that have less than w, the smallest first.
 func (w *world) smaller() (all []world) {
-	without := func(from, to int) world {
-		x := *w
-		x.steps = slices.Concat(w.steps[:from], w.steps[to:])
-		return x
+	for _, name := range w.domains {
+		if name != "tasks" { // it has the sources
+			all = append(all, w.without(name))
+		}
 	}
 	for size := len(w.steps) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(w.steps); from += size {
-			all = append(all, without(from, min(from+size, len(w.steps))))
+			x := *w
+			x.steps = slices.Concat(w.steps[:from], w.steps[min(from+size, len(w.steps)):])
+			all = append(all, x)
 		}
 	}
-	for _, name := range []string{"delay", "lost", "answered", "twice", "slow"} {
+	for _, name := range rateNames {
 		x := *w
 		if rate := x.fields()[name]; *rate > 0 {
 			*rate = 0
@@ -191,7 +221,7 @@ func (w *world) smaller() (all []world) {
 // story is a world in words.
 func (w *world) story() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d agents, swarm %v, %d bytes/s, %+v, %+v\n", w.agents, w.swarm, w.rate, w.trees, w.rates)
+	fmt.Fprintf(&b, "%d agents, swarm %v, %d bytes/s, %v, %+v, %+v\n", w.agents, w.swarm, w.rate, w.domains, w.trees, w.rates)
 	for i, s := range w.steps {
 		fmt.Fprintf(&b, "%d after %v: %s %d %d %d\n", i, s.wait, s.do, s.a, s.b, s.c)
 	}

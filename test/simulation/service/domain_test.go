@@ -1,0 +1,47 @@
+package service
+
+import (
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/config"
+)
+
+// domain is a part of what the service does: the steps that use it, and what holds of it.
+type domain interface {
+	configure(*config.Config)      // before the service begins
+	begin()                        // before the first step
+	do(step)                       // one of its deeds
+	check()                        // after each step while the coordinator is up
+	mayFail(*pb.Task) bool         // something was done that the task may fail of
+	end(tasks map[string]*pb.Task) // when all faults are mended and all tasks have ended
+}
+
+// deed is what a step may do, with how often it does beside the others.
+type deed struct {
+	do     string
+	weight int
+}
+
+// kind is a domain as a world draws it.
+type kind struct {
+	name  string
+	in    int // of twelve worlds
+	deeds []deed
+	make  func(*running) domain
+}
+
+// kinds are all domains. The order is that of their checks; a new one goes to the end.
+var kinds = []kind{
+	{"tasks", 12, taskDeeds, func(r *running) domain { return &tasks{running: r} }},
+	{"datasets", 8, datasetDeeds, func(r *running) domain { return &datasets{running: r, leases: map[string]lease{}} }},
+	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
+}
+
+// plain is a domain that does nothing.
+type plain struct{}
+
+func (plain) configure(*config.Config) {}
+func (plain) begin()                   {}
+func (plain) do(step)                  {}
+func (plain) check()                   {}
+func (plain) mayFail(*pb.Task) bool    { return false }
+func (plain) end(map[string]*pb.Task)  {}
