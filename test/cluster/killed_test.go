@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -305,5 +306,26 @@ func TestTargetOfAProcess(t *testing.T) {
 			t.Error(err)
 		}
 		c.Same(f.source, other)
+	})
+}
+
+// TestPowerCutAsItBegins cuts the power of the coordinator's machine when a task has just begun, and cuts off its agent, whose worker has the lock of the target: the
+// coordinator knows of that lead, and the next one breaks its lock.
+//
+//safety:3/takeover a power cut as a task begins
+func TestPowerCutAsItBegins(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := rig.Open(t, rig.Options{Power: true}, "n1", "n2")
+		source, target := c.Tree("shared/source", 60, 2, 3<<20), filepath.Join(c.Dir, "shared/target")
+		id := c.Slow("shared:source", "shared:target", 1<<20).GetId()
+		c.Until("it begins", func() bool { return c.Now(id).GetState() == task.Running })
+		lead := c.Now(id).GetAgent()
+		c.Cut(lead)
+		c.PowerCut(rand.New(rand.NewPCG(1, 2)))
+		c.Start()
+		c.Done(id)
+		c.Mend(lead)
+		c.Ready(lead)
+		c.Same(source, target)
 	})
 }

@@ -100,7 +100,9 @@ type Cluster struct {
 	Mute     atomic.Bool // calls of people are done and not answered, until the coordinator is killed
 	real     bool
 	weather  atomic.Pointer[Weather]
-	refusals sync.Map // errors, by the directory below which workers that are goroutines can not write
+	ahead    atomic.Int64 // the clock of the coordinator's machine
+	power    *power       // nil where it is never cut
+	refusals sync.Map     // errors, by the directory below which workers that are goroutines can not write
 
 	*api.Client
 	ledger   *state.Ledger
@@ -141,6 +143,7 @@ type Options struct {
 	Accounts *osaccount.Directory                                                                    // nil are those of this machine
 	Program  []string                                                                                // of workers; nil are goroutines
 	Home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error // as agents have it; nil is none
+	Power    bool                                                                                    // the power of the coordinator's machine may be cut
 	Real     bool                                                                                    // time is real, and nothing can be killed but a Program
 }
 
@@ -168,6 +171,9 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	}
 	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, home: o.Home, real: o.Real, Agents: map[string]*Agent{}}
 	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
+	if o.Power {
+		c.power = &power{dir: c.ledgerDir(), image: filepath.Join(dir, "ledger.synced")}
+	}
 	if o.Conf == nil {
 		scratch := filepath.Join(dir, "scratch")
 		if len(agents) == 1 {
@@ -275,17 +281,22 @@ func (c *Cluster) rules() *authz.Rules {
 	return r
 }
 
-func (c *Cluster) data() string { return filepath.Join(c.Dir, "data") }
+func (c *Cluster) data() string      { return filepath.Join(c.Dir, "data") }
+func (c *Cluster) ledgerDir() string { return filepath.Join(c.data(), "ledger") }
 
 // Start starts the coordinator, or starts it again.
 func (c *Cluster) Start() {
 	c.t.Helper()
 	var err error
-	if c.ledger, err = state.Open(filepath.Join(c.data(), "ledger"), state.Options{}); err != nil {
+	var o state.Options
+	if c.power != nil {
+		o.Log = c.power.log
+	}
+	if c.ledger, err = state.Open(c.ledgerDir(), o); err != nil {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	ticks := clock.New(nil, nil)
+	ticks := clock.New(func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }, nil)
 	s, err := coordinator.New(context.Background(), coordinator.Options{
 		Rules: c.rules, Ledger: c.ledger, Config: c.Conf.Load, Node: "n1", Version: "test",
 		Data: c.data(), Lease: c.Lease, Logger: log, Clock: ticks,
@@ -381,6 +392,9 @@ func (c *Cluster) halt() {
 		c.t.Error(err)
 	}
 }
+
+// SetClock sets the clock of the coordinator's machine: it is so far ahead of what it is else.
+func (c *Cluster) SetClock(ahead time.Duration) { c.ahead.Store(int64(ahead)) }
 
 func (c *Cluster) virtual() bool { return !c.real }
 
@@ -516,10 +530,11 @@ func (c *Cluster) Kill(name, id string) {
 	if len(pids) == 0 {
 		c.t.Fatalf("agent %s has no worker for task %s", name, id)
 	}
-	c.killAll(pids)
+	c.KillWorkers(pids...)
 }
 
-func (c *Cluster) killAll(pids []int) {
+// KillWorkers kills some workers; those that have ended are no error.
+func (c *Cluster) KillWorkers(pids ...int) {
 	c.t.Helper()
 	for _, g := range c.workers.of(pids) {
 		if err := g.die(); err != nil {
@@ -563,7 +578,7 @@ func (c *Cluster) KillHelper(id string) {
 	c.Until("the worker of a helper is killed", func() bool {
 		for _, name := range c.Now(id).GetHelpers() {
 			if pids := c.Working(name, id); len(pids) > 0 {
-				c.killAll(pids)
+				c.KillWorkers(pids...)
 				return true
 			}
 		}
@@ -581,7 +596,7 @@ func (c *Cluster) Idle(name string) int {
 // KillIdle kills that worker.
 func (c *Cluster) KillIdle(name string) {
 	c.t.Helper()
-	c.killAll([]int{c.Idle(name)})
+	c.KillWorkers(c.Idle(name))
 }
 
 // Sleep stops the workers of an agent for a task: they come to nothing any more until Wake, which gets what Sleep returned.
@@ -592,10 +607,15 @@ func (c *Cluster) Sleep(name, id string) []int {
 	if len(pids) == 0 {
 		c.t.Fatalf("agent %s has no worker for task %s", name, id)
 	}
+	c.SleepWorkers(pids...)
+	return pids
+}
+
+// SleepWorkers stops some workers.
+func (c *Cluster) SleepWorkers(pids ...int) {
 	for _, g := range c.workers.of(pids) {
 		g.life.sleep()
 	}
-	return pids
 }
 
 // Wake has workers go on.

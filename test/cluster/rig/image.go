@@ -57,19 +57,27 @@ func copyFile(path, to string, info fs.FileInfo) error {
 
 // copyData copies what is no hole.
 func copyData(from, to *os.File) error {
+	return eachExtent(from, func(begin, end int64) error {
+		_, err := io.Copy(io.NewOffsetWriter(to, begin), io.NewSectionReader(from, begin, end-begin))
+		return err
+	})
+}
+
+// eachExtent calls do for all that is no hole.
+func eachExtent(f *os.File, do func(begin, end int64) error) error {
 	for at := int64(0); ; {
-		begin, err := unix.Seek(int(from.Fd()), at, unix.SEEK_DATA)
+		begin, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 		if err == unix.ENXIO {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		end, err := unix.Seek(int(from.Fd()), begin, unix.SEEK_HOLE)
+		end, err := unix.Seek(int(f.Fd()), begin, unix.SEEK_HOLE)
 		if err != nil {
 			return err
 		}
-		if _, err := io.Copy(io.NewOffsetWriter(to, begin), io.NewSectionReader(from, begin, end-begin)); err != nil {
+		if err := do(begin, end); err != nil {
 			return err
 		}
 		at = end

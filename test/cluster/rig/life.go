@@ -108,24 +108,37 @@ func (l *life) kill() {
 type conn struct {
 	net.Conn
 	life *life
+
+	once   sync.Once
+	broken chan struct{} // closed when nothing can be written any more: a client of gRPC that can not write tries again at once until its reader has ended, and holds the clock
 }
 
-func (c conn) Read(p []byte) (int, error) {
+func (c *conn) Read(p []byte) (int, error) {
 	if err := c.life.pass(); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p)
+	if d := c.life.takes("hear"); d > 0 && err == nil {
+		select {
+		case <-time.After(d):
+		case <-c.broken:
+		}
+	}
 	if passErr := c.life.pass(); passErr != nil { // it came while it slept, or died
 		return 0, passErr
 	}
 	return n, err
 }
 
-func (c conn) Write(p []byte) (int, error) {
-	if err := c.life.pass(); err != nil {
-		return 0, err
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := 0, c.life.pass()
+	if err == nil {
+		n, err = c.Conn.Write(p)
 	}
-	return c.Conn.Write(p)
+	if err != nil {
+		c.once.Do(func() { close(c.broken) })
+	}
+	return n, err
 }
 
 // around opens places for a worker.

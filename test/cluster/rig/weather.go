@@ -19,7 +19,8 @@ type Weather interface {
 	// Message is the fate of a message between the coordinator and an agent, or a caller, which is named "". The method is that of
 	// gRPC; sent is on the way to the coordinator. A call has one fate for both of its ways.
 	Message(agent, method string, sent bool) Fate
-	// Call is how long a call of a worker to its backend takes: op is that of mover.Backend.
+	// Call is how long a call of a worker to its backend takes: op is that of mover.Backend. Also "begin", which is its start for a task, and
+	// "hear", which is a message of its agent.
 	Call(agent string, pid int, op string) time.Duration
 }
 

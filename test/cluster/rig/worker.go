@@ -2,7 +2,6 @@ package rig
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"datamove.dev/cmd/datamoved/runners"
+	"datamove.dev/mover"
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/agent/worker"
@@ -93,7 +93,7 @@ func (g *goroutine) run(ctx context.Context) {
 	defer close(g.done)
 	select {
 	case <-g.confined:
-		_ = worker.Run(ctx, conn{g.theirs, g.life}, worker.Options{Runners: runners.Of(nil), Stderr: testWriter{}, Around: g.life.around, Dial: g.workers.cluster.Peers.dial})
+		_ = worker.Run(ctx, &conn{Conn: g.theirs, life: g.life, broken: make(chan struct{})}, worker.Options{Runners: runners.Of(nil), Stderr: testWriter{}, Around: g.life.around, Dial: g.workers.cluster.Peers.dial})
 	case <-ctx.Done():
 	}
 	_ = g.theirs.Close()
@@ -139,10 +139,13 @@ type waiting struct{ *goroutine }
 
 // Confine implements agent.Waiting.
 func (w waiting) Confine(_ context.Context, roots sandbox.Confinement, _ func(string)) (agent.Worker, error) {
+	if err := w.life.does("begin"); err != nil {
+		return nil, fmt.Errorf("%w: it ended before it was ready", mover.ErrTransient)
+	}
 	w.workers.mu.Lock()
 	defer w.workers.mu.Unlock()
 	if w.life.isDead() {
-		return nil, errors.New("it ended before it was ready")
+		return nil, fmt.Errorf("%w: it ended before it was ready", mover.ErrTransient)
 	}
 	if len(roots.Write) > 0 {
 		w.state = roots.Write[0]

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +34,7 @@ type running struct {
 	w      world
 	caller *api.Client // in the weather
 
+	sky     *sky                    //
 	domains []domain                // of the world, by kinds
 	byName  map[string]domain       //
 	up      bool                    // the coordinator
@@ -90,7 +90,7 @@ func play(t *testing.T, w world) {
 			r.domains, r.byName[k.name] = append(r.domains, d), d
 		}
 	}
-	r.Cluster = rig.Open(t, rig.Options{Dir: dir, Conf: conf})
+	r.Cluster = rig.Open(t, rig.Options{Dir: dir, Conf: conf, Power: slices.ContainsFunc(w.steps, step.power)})
 	if w.swarm {
 		r.Peers = rig.NewPeers(t, false)
 	}
@@ -108,7 +108,8 @@ func play(t *testing.T, w world) {
 	for _, d := range r.domains {
 		d.begin()
 	}
-	r.SetWeather(&sky{w: &r.w, seen: map[string]uint64{}})
+	r.sky = &sky{w: &r.w, seen: map[string]uint64{}, sprung: make(chan sprung, trapsMost)}
+	r.SetWeather(r.sky)
 	for i, s := range w.steps {
 		r.pass(s.wait)
 		r.byName[s.domain].do(s)
@@ -171,42 +172,6 @@ func sumOf(data []byte) uint64 {
 	return h.Sum64()
 }
 
-// sky is the weather of a world.
-type sky struct {
-	w    *world
-	mu   sync.Mutex
-	seen map[string]uint64 // how many there were; guarded by mu
-}
-
-// dice are of the next thing that is called so.
-func (s *sky) dice(name string) *rand.Rand {
-	s.mu.Lock()
-	n := s.seen[name]
-	s.seen[name]++
-	s.mu.Unlock()
-	return rand.New(rand.NewPCG(s.w.seed, sumOf([]byte(name))+n))
-}
-
-func (s *sky) Message(agentName, method string, sent bool) rig.Fate {
-	d, r := s.dice(fmt.Sprint(agentName, method, sent)), &s.w.rates
-	var f rig.Fate
-	if d.Float64() < r.delay {
-		f.Delay = time.Duration(d.Int64N(int64(r.longest)))
-	}
-	f.Answered = d.Float64() < r.answered
-	f.Lost = f.Answered || d.Float64() < r.lost
-	f.Twice = d.Float64() < r.twice
-	return f
-}
-
-func (s *sky) Call(agentName string, _ int, op string) time.Duration {
-	d, r := s.dice(agentName+" "+op), &s.w.rates
-	if d.Float64() >= r.slow {
-		return 0
-	}
-	return time.Duration(d.Int64N(int64(r.longest)))
-}
-
 // pass lets time go by; what is to be mended meanwhile is.
 func (r *running) pass(d time.Duration) {
 	end := time.Now().Add(d)
@@ -217,7 +182,12 @@ func (r *running) pass(d time.Duration) {
 				at = m.at
 			}
 		}
-		time.Sleep(time.Until(at))
+		select {
+		case <-time.After(time.Until(at)):
+		case hit := <-r.sky.sprung:
+			hit.do(hit.node, hit.pid)
+			continue
+		}
 		r.mend(false)
 		if !at.Before(end) {
 			return
