@@ -63,13 +63,13 @@ type Agent struct {
 	passed      atomic.Int64 // bytes through its processes
 
 	mu       sync.Mutex
-	sessions map[sessionKey]*session // guarded by mu, as all below
-	procs    map[string]*process     // by task
+	sessions map[sessionKey]*session  // guarded by mu, as all below
+	procs    map[string]*process      // by task
+	starting map[string]chan struct{} // tasks for which a helper is being started; closed when it was
 	leaving  bool
 	rate     rate.Meter     // of passed
 	running  sync.WaitGroup // processes; Add under mu while not leaving
 
-	starts sync.Mutex // held while a helper is looked for or started; before mu
 }
 
 // sessionKey names a lead (no batch) or a batch.
@@ -98,7 +98,7 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{
 		o: o, link: agentv1.NewLinkServiceClient(o.Coordinator), log: o.Logger.With("agent", o.Name), turns: newTurns(),
 		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
-		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
+		sessions: map[sessionKey]*session{}, procs: map[string]*process{}, starting: map[string]chan struct{}{},
 	}
 	a.pathProbes.log, a.pathProbes.parts = a.log, o.Parts
 	if a.prestarter.ready = o.Ready; o.Ready == nil {

@@ -59,8 +59,11 @@ func (p *process) stopBatch(id string, how agentv1.How) {
 
 // helper is the process that does batches of a task.
 func (a *Agent) helper(ctx context.Context, b *agentv1.Batch) (*process, error) {
-	a.starts.Lock() // one start at a time, so that a task has one process
-	defer a.starts.Unlock()
+	started, err := a.startsHelper(ctx, b.GetTask())
+	if err != nil {
+		return nil, err
+	}
+	defer started()
 	a.mu.Lock()
 	p := a.procs[b.GetTask()]
 	a.mu.Unlock()
@@ -74,6 +77,32 @@ func (a *Agent) helper(ctx context.Context, b *agentv1.Batch) (*process, error) 
 	p.limit(b.GetBytesPerSecond())
 	p.relay(b.GetTraceParent())
 	return p, a.start(ctx, p)
+}
+
+// startsHelper waits until no other batch of a task has a helper started, so that a task has one process. A start may take long, as where a file
+// system does not answer: helpers of other tasks start meanwhile.
+func (a *Agent) startsHelper(ctx context.Context, id string) (started func(), err error) {
+	for {
+		a.mu.Lock()
+		other := a.starting[id]
+		if other == nil {
+			done := make(chan struct{})
+			a.starting[id] = done
+			a.mu.Unlock()
+			return func() {
+				a.mu.Lock()
+				delete(a.starting, id)
+				a.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		a.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // rest ends the process when no batch comes for a while.

@@ -83,12 +83,13 @@ const (
 // Mine implements agentv1.WorkerServiceServer: it asks the coordinator, for as long as
 // that takes.
 func (p *process) Mine(ctx context.Context, r *agentv1.MineRequest) (*agentv1.MineResponse, error) {
-	req := &agentv1.ConfirmRequest{Task: p.task.GetId(), Batch: r.GetBatch(), Epoch: r.GetEpoch()}
+	req := &agentv1.ConfirmRequest{Task: p.task.GetId(), Batch: r.GetBatch(), Epoch: r.GetEpoch(), Holder: r.GetHolder()}
+	answer := &agentv1.MineResponse{}
 	err := p.insist(p.traced(ctx, r.GetBatch()), func(ctx context.Context) error {
-		_, err := p.agent.link.Confirm(ctx, req)
+		confirmed, err := p.agent.link.Confirm(ctx, req)
+		answer.Over = confirmed.GetOver()
 		return err
 	})
-	answer := &agentv1.MineResponse{}
 	if p.agent.turns.alone(p.charges) {
 		answer.Pass = durationpb.New(passTime)
 	}

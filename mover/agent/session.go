@@ -189,13 +189,13 @@ func (a *Agent) catchUp(p *process, s *session) {
 	}
 }
 
-// unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, or the agent leaves, the task is put
+// unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, the agent leaves, or the worker was killed, the task is put
 // back, but for an access probe: its caller waits.
 func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
 	var unseen osaccount.Unseen
 	r := &agentv1.FinishRequest{
 		Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true,
-		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving)) && !task.Of(l.GetSpec()).Probe,
+		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving) || errors.Is(err, mover.ErrTransient)) && !task.Of(l.GetSpec()).Probe,
 	}
 	if try := remedy.About(err); try != "" && !r.GetPutBack() { // with a report it would count as one that has begun
 		r.Report = &pb.Report{Remedy: try}

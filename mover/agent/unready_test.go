@@ -26,6 +26,8 @@ func TestUnreadySaysWhatToMend(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	must.Do(t, os.WriteFile(file, nil, 0o644))
+	killed := filepath.Join(dir, "killed")
+	must.Do(t, os.WriteFile(killed, []byte("#!/bin/sh\nkill -9 $$\n"), 0o755))
 	conf := &config.Config{Tiers: map[string]config.Tier{
 		"cold": {Level: "cold", S3: &config.S3{Endpoint: "http://127.0.0.1:1", Bucket: "abc", Credentials: "file:" + file + "-none"}},
 		"aws":  {Level: "cold", S3: &config.S3{Endpoint: "http://127.0.0.1:1", Bucket: "abc", Credentials: "profile:none"}},
@@ -56,6 +58,7 @@ func TestUnreadySaysWhatToMend(t *testing.T) {
 		{"no program", self, "", dir, file + "-none", mover.ErrNotExist, remedy.Program, file + "-none"},
 		{"a program that can not be executed", self, "", dir, file, mover.ErrPermission, remedy.Program, file},
 		{"a program that ends at once", self, "", dir, "/bin/true", nil, remedy.Worker, "ended before it was ready"},
+		{"a program that is killed", self, "", dir, killed, mover.ErrTransient, "", "ended before it was ready"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			conf.Agent.Journals = row.journals
@@ -70,6 +73,12 @@ func TestUnreadySaysWhatToMend(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			got := unbegun(&agentv1.Lead{Task: task, Spec: spec}, err)
+			if got.GetPutBack() != (row.cause == "") {
+				t.Errorf("%v: it is put back %v", err, got.GetPutBack())
+			}
+			if row.cause == "" {
+				return
+			}
 			if want := remedy.For(remedy.Case{Kind: row.kind, Cause: row.cause}); got.GetReport().GetRemedy() != want || want == "" {
 				t.Errorf("%v: try %q, want %q", err, got.GetReport().GetRemedy(), want)
 			}
@@ -105,7 +114,7 @@ func TestStartCause(t *testing.T) {
 func TestUnreadyWaits(t *testing.T) {
 	a := &Agent{o: Options{Name: "n1"}}
 	_, unseen := osaccount.New().Lookup(t.Context(), "", 54399)
-	for _, err := range []error{unseen, errLeaving} {
+	for _, err := range []error{unseen, errLeaving, mover.ErrTransient} {
 		l := &agentv1.Lead{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY}}
 		if got := unbegun(l, a.unready(remedy.Account, err)); !got.GetPutBack() || got.Report != nil {
 			t.Errorf("%v: %v", err, got)

@@ -247,14 +247,43 @@ var errLost = errors.Join(mover.ErrHeld)
 
 // Confirm implements agentv1.LinkServiceServer.
 func (s *agentServer) Confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*agentv1.ConfirmResponse, error) {
+	t, err := s.confirm(ctx, r)
+	if err != nil || t == nil || r.GetHolder() == 0 {
+		return &agentv1.ConfirmResponse{}, err
+	}
+	over, err := s.c.scheduler.isOver(t, r.GetHolder())
+	return &agentv1.ConfirmResponse{Over: over}, err
+}
+
+// isOver reports whether an epoch was that of a lead at the target of a task, and none has it now: its worker may live, and publishes nothing.
+func (s *scheduler) isOver(t *pb.Task, epoch uint64) (bool, error) {
+	ours, err := s.order.Led(t, epoch)
+	if err != nil || !ours {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.leads {
+		if l.epoch == epoch {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// confirm returns the task of the lead; nil where a batch is asked for.
+func (s *agentServer) confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*pb.Task, error) {
 	s.c.scheduler.mu.Lock()
 	defer s.c.scheduler.mu.Unlock()
 	if r.GetBatch() == "" {
-		_, err := s.held(ctx, r.GetTask(), r.GetEpoch())
-		return &agentv1.ConfirmResponse{}, err
+		l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+		if err != nil {
+			return nil, err
+		}
+		return l.task, nil
 	}
 	_, _, err := s.c.scheduler.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
-	return &agentv1.ConfirmResponse{}, err
+	return nil, err
 }
 
 // pieceMost bounds a piece of a draft, which has some thousand receipts.

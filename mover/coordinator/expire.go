@@ -103,7 +103,6 @@ func (s *scheduler) lose(ctx context.Context, l *lead, why string) {
 		return
 	}
 	l.closing = true
-	s.keepLost(l)
 	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: agentv1.How_HOW_LOST}}})
 	s.mu.Unlock()
 	s.log.Warn("a lead is lost", "task", l.task.GetId(), "agent", l.agent, "why", why)

@@ -41,13 +41,6 @@ func (s *scheduler) keepOrphans(l *lead) {
 	}
 }
 
-// keepLost notes a lead that is lost, and that its agent may have still. scheduler.mu is held.
-func (s *scheduler) keepLost(l *lead) {
-	if n := s.agents[l.agent]; n != nil && drafts(l.task.GetSpec()) {
-		n.addOrphan(claim{l.task.GetId(), "", l.epoch}, orphanedClaim{s.target(l), s.now()})
-	}
-}
-
 func (n *node) addOrphan(c claim, l orphanedClaim) {
 	if n.lingers == nil {
 		n.lingers = map[claim]orphanedClaim{}
@@ -93,7 +86,7 @@ func (n *node) letGoBut(has []*agentv1.Session) {
 }
 
 // orphanAt says whether a helper of a lead that is over may still make drafts at an
-// address, where a task is to begin, or the worker of a lead of another task that was lost has its lock. scheduler.mu is held.
+// address, where a task is to begin. scheduler.mu is held.
 func (s *scheduler) orphanAt(at string, t *pb.Task) bool {
 	now := s.now()
 	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // its helpers are unknown: its lead was over before we began
@@ -105,7 +98,6 @@ func (s *scheduler) orphanAt(at string, t *pb.Task) bool {
 			switch {
 			case now.Sub(n.seen) > s.lease || now.Sub(was.since) > s.lease:
 				delete(n.lingers, c)
-			case c.batch == "" && c.task == t.GetId():
 			case was.at == "" || placement.Overlap(at, was.at):
 				return true
 			}

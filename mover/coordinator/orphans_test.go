@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -68,38 +70,38 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestLostLead: the agent of a lead that is lost may have its worker still, which has the lock of the target. The next task for it waits until the
-// agent says that the worker has ended, or for a lease; the task itself, which breaks the lock, does not wait.
+// TestLostLead: the agent of a lead that is lost may have its worker still, which has the lock of the target. The next task for it begins, and
+// hears that the writer that has the lock is over. Of a lead that is not, and of a writer that no lead of ours was, it does not hear that.
 //
 //safety:3/takeover with TestLinger
 func TestLostLead(t *testing.T) {
-	for how, letGo := range map[string]func(d *desk, id string){
-		"its agent says that it has ended": func(d *desk, id string) {
-			wants(t, "the end of a lead that is lost", d.finish(id, 0, mover.ErrHeld), mover.ErrHeld)
-		},
-		"a lease passes": func(d *desk, _ string) { d.pass(d.lease + time.Second) },
+	for name, again := range map[string]func(*desk){
+		"":                            func(*desk) {},
+		"after the coordinator ended": func(d *desk) { d.close(); d.start(); d.attend("n1"); d.attend("n2") },
 	} {
-		t.Run(how, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d, l := crewed(t)
 			id := l.GetTask().GetId()
 			must.Get(d.CancelTask(root, &pb.CancelTaskRequest{Id: id}))(t)
 			d.scheduler.lose(t.Context(), d.scheduler.leads[id], "test")
+			again(d)
 			next := must.Get(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: l.GetSpec()}))(t).GetId()
-			if d.give(); d.taken[next] != nil {
-				t.Fatal("it is given out while the worker of the one before may have the lock")
+			d.give()
+			own := d.taken[next]
+			if own == nil {
+				t.Fatalf("it is not given out: %v", d.state(next))
 			}
-			letGo(d, id)
-			if d.give(); d.taken[next] == nil {
-				t.Errorf("it is not given out: %v", d.state(next))
+			spec := proto.CloneOf(l.GetSpec())
+			spec.Target += "-elsewhere"
+			elsewhere := must.Get(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec}))(t).GetId()
+			d.give()
+			for epoch, want := range map[uint64]bool{l.GetEpoch(): true, own.GetEpoch(): false, d.taken[elsewhere].GetEpoch(): false, 1: false} {
+				a, err := d.agents.Confirm(asAgent(d.led[next]), &agentv1.ConfirmRequest{Task: next, Epoch: own.GetEpoch(), Holder: epoch})
+				if err != nil || a.GetOver() != want {
+					t.Errorf("epoch %d is over: %v %v, want %v", epoch, a.GetOver(), err, want)
+				}
 			}
 		})
-	}
-	d, l := crewed(t)
-	id := l.GetTask().GetId()
-	d.scheduler.lose(t.Context(), d.scheduler.leads[id], "test")
-	delete(d.taken, id)
-	if d.give(); d.taken[id] == nil {
-		t.Errorf("the task waits for its own lead: %v", d.state(id))
 	}
 }
 

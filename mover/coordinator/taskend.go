@@ -12,13 +12,13 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// beginning is how durable the start of a task is. The start of a removal must survive a power cut:
-// else a later coordinator would take the data for untouched.
+// beginning is how durable the start of a task is. What writes or removes must have begun after a power cut, too: else a later coordinator would take
+// the data for untouched, and would not know the lead that has the lock of the target.
 func beginning(t *pb.Task) state.Durability {
-	if task.Of(t.GetSpec()).Durable {
-		return state.Durable
+	if task.Of(t.GetSpec()).ReadOnly {
+		return state.Soon
 	}
-	return state.Soon
+	return state.Durable
 }
 
 // mayBegin says, in the change that gives a task to a lead, why it may not be done any

@@ -14,8 +14,10 @@ import (
 type Coordination struct {
 	// Epoch is part of the temporary names. Drafts of this target under a lower one
 	// are of leads and helpers that are over; those under a higher one are of helpers.
-	Epoch        uint64
-	Before       []uint64                        // epochs of earlier leads of this task: a lock of theirs is broken
+	Epoch  uint64
+	Before []uint64 // epochs of earlier leads of this task: a lock of theirs is broken
+	// IsOver reports whether an epoch was that of a lead of another task at this target, and no lead has it now: its lock is broken, too. Nil knows none.
+	IsOver       func(ctx context.Context, epoch uint64) bool
 	ConfirmLease func(ctx context.Context) error // as transfer.Options.Mine
 	AcquireSlot  transfer.AcquireSlot
 	Helpers      func(pair int) transfer.Helpers // of each pair of Request.Names; nil has none

@@ -37,12 +37,19 @@ func (p *pair) lock(ctx context.Context) (err error) {
 	}
 }
 
-// overtakes takes the lock from an earlier lead of this very task, which is over even
+// overtakes takes the lock from an earlier lead of this very task, or of another task of the same service, which is over even
 // if its process is not: it may not publish any more.
 func (p *pair) overtakes(ctx context.Context, err error) bool {
 	var held *mover.HeldError
-	if !errors.As(err, &held) || held.By.Task != p.owner.Task || !slices.Contains(p.lead().Before, held.By.Epoch) {
+	if !errors.As(err, &held) || held.By.Task != p.owner.Task {
 		return false
+	}
+	lead := p.lead()
+	if !slices.Contains(lead.Before, held.By.Epoch) {
+		if lead.IsOver == nil || !lead.IsOver(ctx, held.By.Epoch) {
+			return false
+		}
+		p.overtook = true
 	}
 	b, ok := mover.As[mover.LockBreaker](p.target)
 	return ok && b.BreakLock(ctx, "", held.By) == nil

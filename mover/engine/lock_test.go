@@ -29,6 +29,59 @@ func (u *usurped) Publish(ctx context.Context, batch []mover.Draft) []mover.Outc
 	return u.Backend.Publish(ctx, batch)
 }
 
+// beaten is a place whose lock another lead takes first.
+type beaten struct {
+	*mem.Backend
+	epoch uint64
+}
+
+func (b *beaten) Unwrap() any { return b.Backend }
+
+func (b *beaten) Lock(ctx context.Context, name string, o mover.WriterID) (context.Context, func() error, error) {
+	if b.epoch > 0 {
+		first := mover.WriterID{Task: o.Task, Epoch: b.epoch}
+		b.epoch = 0
+		if _, _, err := b.Backend.Lock(ctx, name, first); err != nil {
+			return nil, nil, err
+		}
+	}
+	return b.Backend.Lock(ctx, name, o)
+}
+
+// TestLockOfLostLead: the lock of a lead of another task is broken when that is over, and not before.
+//
+//safety:3/takeover with mover/coordinator TestLinger
+func TestLockOfLostLead(t *testing.T) {
+	const first = 7
+	for name, c := range map[string]struct {
+		isOver func(context.Context, uint64) bool
+		want   error
+	}{
+		"over":     {func(_ context.Context, epoch uint64) bool { return epoch == first }, nil},
+		"not over": {func(context.Context, uint64) bool { return false }, mover.ErrHeld},
+		"unknown":  {nil, mover.ErrHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, target := mem.NewTree().Files(map[string]string{"f": "content"}), mem.NewTree()
+			task, err := Start(t.Context(), Request{
+				Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: "/source"}, Target: location.Location{Scheme: location.POSIX, Path: "/target"},
+				StateDir: t.TempDir(), Lead: &Coordination{Epoch: first + 1, IsOver: c.isOver},
+			}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
+				if o.Write {
+					return &beaten{mem.New(target, mem.Options{}), first}, nil
+				}
+				return mem.New(source, mem.Options{}), nil
+			})
+			if err == nil {
+				_, err = task.Wait()
+			}
+			if !errors.Is(err, c.want) {
+				t.Errorf("it ended with %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 // TestLostLock: whoever loses the lock stops, and says so.
 //
 //safety:3 a run that loses its lock stops

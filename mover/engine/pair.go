@@ -46,6 +46,7 @@ type pair struct {
 	system     string          // of the source: its file system and root; "" of a bucket
 	facts      journal.Facts   // of the last run of this pair
 	held       context.Context // ends when the lock is lost; nil where none is needed
+	overtook   bool            // the lock of a lead of another task, which is over
 	unlock     func() error
 	spent      bool // the next run needs nothing that is in the journal
 	notes      []string
@@ -469,7 +470,7 @@ func (p *pair) dropLeft(ctx context.Context) error {
 // past: they publish nothing, and drop it themselves unless they are killed before. Only
 // directories are listed for it. In a bucket helpers begin nothing of their own.
 func (p *pair) dropLate(ctx context.Context) error {
-	if len(p.lead().Before) == 0 {
+	if len(p.lead().Before) == 0 && !p.overtook {
 		return nil
 	}
 	opts := mover.WalkOptions{Lazy: true, Skip: func(_ string, k mover.Kind) bool { return k != mover.Dir }, Stray: func(s mover.Stray) { p.stray(ctx, s) }}

@@ -33,7 +33,6 @@ type Kind struct {
 	Shared        bool // several callers can wait for one such task
 	Feed          bool // it reads the change feed of the file system of its source
 	Probe         bool // it asks the file system whether its owner may read the source; a caller waits for the answer
-	Durable       bool // its start is synced to disk before an agent hears of it: later nothing may take its target for untouched
 
 	// Destroys reports whether a task can remove what nothing brings back; nil is never.
 	Destroys func(*pb.TaskSpec) bool
@@ -66,13 +65,13 @@ var kinds = map[pb.TaskKind]Kind{
 		Command: "dataset add", Action: "dataset.add", Owned: true, ReadsSource: true, NoTarget: true,
 	},
 	pb.TaskKind_TASK_KIND_STAGE: {
-		Command: "stage", Class: pb.TaskClass_TASK_CLASS_STAGE, Action: "dataset.stage", ReadsSource: true, Moves: true, Replica: true, Shared: true, Durable: true,
+		Command: "stage", Class: pb.TaskClass_TASK_CLASS_STAGE, Action: "dataset.stage", ReadsSource: true, Moves: true, Replica: true, Shared: true,
 	},
 	pb.TaskKind_TASK_KIND_RELEASE: {
-		Command: "release", Class: pb.TaskClass_TASK_CLASS_TIER, Action: "dataset.release", Owned: true, RemovesTarget: true, Replica: true, Durable: true, Destroys: always,
+		Command: "release", Class: pb.TaskClass_TASK_CLASS_TIER, Action: "dataset.release", Owned: true, RemovesTarget: true, Replica: true, Destroys: always,
 	},
 	pb.TaskKind_TASK_KIND_PURGE: {
-		Command: "purge", Class: pb.TaskClass_TASK_CLASS_TIER, Action: "dataset.purge", RemovesTarget: true, Durable: true, Destroys: always,
+		Command: "purge", Class: pb.TaskClass_TASK_CLASS_TIER, Action: "dataset.purge", RemovesTarget: true, Destroys: always,
 	},
 	pb.TaskKind_TASK_KIND_LOOK: {
 		Command: "look", Class: pb.TaskClass_TASK_CLASS_RESTORE, Action: "dataset.stage", ReadOnly: true, Probe: true,

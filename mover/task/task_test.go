@@ -146,7 +146,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s has no command or no permission", name)
 		case kind.Moves && !kind.ReadsSource, kind.Standing && !kind.Housekeeping, kind.Feed && !kind.Standing,
 			kind.RemovesTarget && (kind.Moves || kind.ReadOnly || kind.Destroys == nil),
-			kind.ReadOnly && (kind.Overwrites || kind.Durable || kind.Destroys != nil),
+			kind.ReadOnly && (kind.Overwrites || kind.Destroys != nil),
 			kind.UserPaths && !kind.Submitted, kind.Submitted && (kind.Housekeeping || kind.Replica || kind.Probe),
 			kind.Replica && kind.Overwrites:
 			t.Errorf("%s contradicts itself: %+v", name, kind)

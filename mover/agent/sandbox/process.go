@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -60,6 +61,16 @@ func (p *Process) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// endedEarly is the error of a process that has ended before it was ready: mover.ErrTransient where it was killed, as by a system that is short of memory.
+func (p *Process) endedEarly(err error) error {
+	ending := p.ending()
+	err = fmt.Errorf("it ended before it was ready: %w", errors.Join(err, ending))
+	if exit := (*exec.ExitError)(nil); errors.As(ending, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+		err = fmt.Errorf("%w: %w", mover.ErrTransient, err)
+	}
+	return err
 }
 
 // ending is how a process ended that is about to.

@@ -117,7 +117,7 @@ func (p *Process) identify(who Account) error {
 	}
 	err := send(p.Conn, who, maxTerms)
 	if isClosed(err) {
-		err = fmt.Errorf("it ended before it was ready: %w", errors.Join(err, p.ending()))
+		err = p.endedEarly(err)
 	}
 	return errors.Join(err, p.Conn.SetWriteDeadline(time.Time{}))
 }
@@ -205,7 +205,7 @@ func (p *Process) admit(ctx context.Context, t terms, waits func(path string)) e
 	case late:
 		return context.Cause(ctx)
 	case isClosed(err):
-		return fmt.Errorf("it ended before it was ready: %w", errors.Join(err, p.ending()))
+		return p.endedEarly(err)
 	case err != nil:
 		return err
 	}

@@ -108,12 +108,18 @@ func (j *Job) Request() (engine.Request, error) {
 
 // Coordinate has a request run under the lease, slots and rate of this job.
 func (j *Job) Coordinate(r *engine.Request) {
-	r.Lead = &engine.Coordination{Epoch: j.order.GetEpoch(), Before: j.order.GetBefore(), ConfirmLease: j.Confirm, AcquireSlot: j.AcquireSlot}
+	r.Lead = &engine.Coordination{Epoch: j.order.GetEpoch(), Before: j.order.GetBefore(), IsOver: j.isOver, ConfirmLease: j.Confirm, AcquireSlot: j.AcquireSlot}
 	r.Limiter = j.bandwidth
 }
 
 // Confirm asks whether the task is still this process's: before each change that no other worker may make.
 func (j *Job) Confirm(ctx context.Context) error { return j.agent.confirm("", j.order.GetEpoch())(ctx) }
+
+// isOver asks whether the writer that has the lock of the target was a lead of our service that is over.
+func (j *Job) isOver(ctx context.Context, epoch uint64) bool {
+	r, err := j.agent.Mine(ctx, &agentv1.MineRequest{Epoch: j.order.GetEpoch(), Holder: epoch})
+	return err == nil && r.GetOver()
+}
 
 // AcquireSlot waits until a unit of work may begin on this node, and notes when the first byte may pass. It is a transfer.AcquireSlot.
 func (j *Job) AcquireSlot(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {

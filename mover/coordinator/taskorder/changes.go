@@ -3,6 +3,8 @@ package taskorder
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -51,6 +53,26 @@ func (s *Order) Overtakes(t *pb.Task) string {
 		return ""
 	}
 	return fmt.Sprintf("task %s (%s), submitted before it, changes %s, too", writer.GetId(), task.Word(writer.GetState()), mover.Printable(place))
+}
+
+// Led reports whether an epoch was that of a lead of a task that brings, or brought, something to where this one does. Those that were forgotten count no more.
+func (s *Order) Led(t *pb.Task, epoch uint64) (found bool, err error) {
+	err = s.ledger.View(func(tx *state.Tx) error {
+		for _, place := range s.spellings(t, t.GetSpec().GetTarget()) {
+			for _, tasks := range []iter.Seq2[*pb.Task, error]{state.Bringing(tx, place, ""), state.Removing(tx, place, ""), state.Brought(tx, place, nil)} {
+				for x, err := range tasks {
+					if err != nil {
+						return err
+					}
+					if found = x.GetEpoch() == epoch || slices.Contains(x.GetEpochs(), epoch); found {
+						return nil
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // Unread says why a task may not change a place: one of its owner was to read there first, and has not come to its end. One that never began counts, too.

@@ -3000,6 +3000,7 @@ type ConfirmRequest struct {
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Batch         string                 `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"` // empty is the lead
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Holder        uint64                 `protobuf:"varint,4,opt,name=holder,proto3" json:"holder,omitempty"` // with an empty batch: the epoch of a writer that has the lock of the target; 0 is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3055,8 +3056,16 @@ func (x *ConfirmRequest) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *ConfirmRequest) GetHolder() uint64 {
+	if x != nil {
+		return x.Holder
+	}
+	return 0
+}
+
 type ConfirmResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Over          bool                   `protobuf:"varint,1,opt,name=over,proto3" json:"over,omitempty"` // holder was the epoch of a lead of this service at that target, and no lead has it now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3089,6 +3098,13 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ConfirmResponse) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
 }
 
 type FinishRequest struct {
@@ -5671,12 +5687,14 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x14\n" +
 	"\x05write\x18\x02 \x01(\bR\x05write\x12(\n" +
 	"\x10bytes_per_second\x18\x03 \x01(\x03R\x0ebytesPerSecond\x12$\n" +
-	"\x0eops_per_second\x18\x04 \x01(\x03R\fopsPerSecond\"P\n" +
+	"\x0eops_per_second\x18\x04 \x01(\x03R\fopsPerSecond\"h\n" +
 	"\x0eConfirmRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
-	"\x0fConfirmResponse\"\x9d\x03\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06holder\x18\x04 \x01(\x04R\x06holder\"%\n" +
+	"\x0fConfirmResponse\x12\x12\n" +
+	"\x04over\x18\x01 \x01(\bR\x04over\"\x9d\x03\n" +
 	"\rFinishRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +

@@ -1503,6 +1503,7 @@ type MineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Batch         string                 `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"` // empty is the lead
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Holder        uint64                 `protobuf:"varint,3,opt,name=holder,proto3" json:"holder,omitempty"` // as in ConfirmRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1551,9 +1552,17 @@ func (x *MineRequest) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *MineRequest) GetHolder() uint64 {
+	if x != nil {
+		return x.Holder
+	}
+	return 0
+}
+
 type MineResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pass          *durationpb.Duration   `protobuf:"bytes,1,opt,name=pass,proto3" json:"pass,omitempty"` // as in TurnResponse: a caller that asks this often has no turn to ask for
+	Pass          *durationpb.Duration   `protobuf:"bytes,1,opt,name=pass,proto3" json:"pass,omitempty"`  // as in TurnResponse: a caller that asks this often has no turn to ask for
+	Over          bool                   `protobuf:"varint,2,opt,name=over,proto3" json:"over,omitempty"` // as in ConfirmResponse
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1593,6 +1602,13 @@ func (x *MineResponse) GetPass() *durationpb.Duration {
 		return x.Pass
 	}
 	return nil
+}
+
+func (x *MineResponse) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
 }
 
 type TurnRequest struct {
@@ -3086,12 +3102,14 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x03how\x18\x02 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"6\n" +
 	"\n" +
 	"WorkerPart\x12(\n" +
-	"\x10bytes_per_second\x18\x01 \x01(\x03R\x0ebytesPerSecond\"9\n" +
+	"\x10bytes_per_second\x18\x01 \x01(\x03R\x0ebytesPerSecond\"Q\n" +
 	"\vMineRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"=\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\x04R\x06holder\"Q\n" +
 	"\fMineResponse\x12-\n" +
-	"\x04pass\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04pass\"u\n" +
+	"\x04pass\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04pass\x12\x12\n" +
+	"\x04over\x18\x02 \x01(\bR\x04over\"u\n" +
 	"\vTurnRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x10\n" +
 	"\x03ops\x18\x02 \x01(\x03R\x03ops\x12\x12\n" +
