@@ -33,6 +33,9 @@ type kind struct {
 var kinds = []kind{
 	{"tasks", 12, taskDeeds, func(r *running) domain { return &tasks{running: r} }},
 	{"datasets", 8, datasetDeeds, func(r *running) domain { return &datasets{running: r, leases: map[string]lease{}} }},
+	{"callers", 5, callerDeeds, func(r *running) domain {
+		return &callers{running: r, leases: map[string]string{}, unpinned: map[string]bool{}}
+	}},
 	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
 }
 

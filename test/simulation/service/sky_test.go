@@ -38,8 +38,8 @@ type sprung struct {
 // trapsMost is how many traps there may be at once.
 const trapsMost = 32
 
-// held is how long a call or message is held at a trap: what goes wrong does so meanwhile.
-const held = 3 * time.Millisecond
+// holdTime is how long a call or message is held at a trap: what goes wrong does so meanwhile.
+const holdTime = 3 * time.Millisecond
 
 // points are where traps are: calls of workers, and messages of an agent to and from the coordinator.
 var points = []string{"begin", "hear", "lock", "open", "read", "draft", "adopt", "write", "finish", "publish", "mkdir", "update", "remove", "drop", "sync", "stat",
@@ -70,7 +70,7 @@ func (s *sky) passes(node, point string, pid int) time.Duration {
 		s.traps = slices.Delete(s.traps, i, i+1)
 		select {
 		case s.sprung <- hit:
-			return held
+			return holdTime
 		default: // nothing comes of it
 			return 0
 		}
