@@ -21,7 +21,7 @@ func (l lateOrders) Message(agentName, _ string, sent bool) rig.Fate {
 	return rig.Fate{Delay: time.Duration(l)}
 }
 
-func (lateOrders) Call(string, int, string) time.Duration { return 0 }
+func (lateOrders) Call(string, int, string) (time.Duration, bool) { return 0, false }
 
 // TestLateLead: a lead reaches its agent when it is over already, just before the next task for the same target. The worker of the first one is
 // gone, or never begins, when that of the second one takes the lock.

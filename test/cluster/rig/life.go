@@ -21,15 +21,16 @@ var errKilled = errors.New("it was killed")
 
 // life says whether a worker may do anything.
 type life struct {
-	refused func(path string) error       // why nothing can be written there
-	takes   func(op string) time.Duration // how long a call takes
+	refused func(path string) error               // why nothing can be written there
+	takes   func(op string) (time.Duration, bool) // how long a call takes, or that the worker dies of it
+	ends    func()                                // what is left of it when it dies so
 
 	mu    sync.Mutex
 	dead  bool          // guarded by mu, as awake
 	awake chan struct{} // closed while it does not sleep, and when it is dead
 }
 
-func newLife(refused func(path string) error, takes func(op string) time.Duration) *life {
+func newLife(refused func(path string) error, takes func(op string) (time.Duration, bool)) *life {
 	l := &life{refused: refused, takes: takes, awake: make(chan struct{})}
 	close(l.awake)
 	return l
@@ -58,7 +59,11 @@ func (l *life) does(op string) error {
 	if err := l.pass(); err != nil {
 		return err
 	}
-	d := l.takes(op)
+	d, dies := l.takes(op)
+	if dies {
+		l.ends()
+		return errKilled
+	}
 	if d == 0 {
 		return nil
 	}
@@ -118,7 +123,12 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p)
-	if d := c.life.takes("hear"); d > 0 && err == nil {
+	d, dies := c.life.takes("hear")
+	if dies {
+		c.life.ends()
+		return 0, errKilled
+	}
+	if d > 0 && err == nil {
 		select {
 		case <-time.After(d):
 		case <-c.broken:

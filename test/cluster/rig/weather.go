@@ -20,8 +20,8 @@ type Weather interface {
 	// gRPC; sent is on the way to the coordinator. A call has one fate for both of its ways.
 	Message(agent, method string, sent bool) Fate
 	// Call is how long a call of a worker to its backend takes: op is that of mover.Backend. Also "begin", which is its start for a task, and
-	// "hear", which is a message of its agent.
-	Call(agent string, pid int, op string) time.Duration
+	// "hear", which is a message of its agent. A worker that dies does so at once, in the middle of what else it does.
+	Call(agent string, pid int, op string) (takes time.Duration, dies bool)
 }
 
 // Fate is what happens to a message.

@@ -56,6 +56,7 @@ func (w *workers) ready(agentName string) func(sandbox.Options) (agent.Waiting, 
 			workers: w, agent: agentName, pid: firstPID + w.next, life: w.newLife(agentName, firstPID+w.next), ours: ours, theirs: theirs, stop: stop,
 			confined: make(chan struct{}), done: make(chan struct{}),
 		}
+		g.life.ends = g.kill
 		w.next++
 		w.all[g.pid] = g
 		go g.run(ctx)
@@ -65,11 +66,11 @@ func (w *workers) ready(agentName string) func(sandbox.Options) (agent.Waiting, 
 
 // newLife is the life of a worker in the weather of the cluster.
 func (w *workers) newLife(agentName string, pid int) *life {
-	return newLife(w.cluster.refused, func(op string) time.Duration {
+	return newLife(w.cluster.refused, func(op string) (time.Duration, bool) {
 		if weather := w.cluster.weather.Load(); weather != nil {
 			return (*weather).Call(agentName, pid, op)
 		}
-		return 0
+		return 0, false
 	})
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
@@ -28,8 +29,11 @@ func (r *faults) do(s step) {
 	case "clock":
 		r.SetClock([]time.Duration{-3 * time.Hour, -40 * time.Second, 0, 40 * time.Second, 3 * time.Hour}[s.b%5])
 	case "trap":
-		do := s.trapped()
-		r.sky.set(trap{node: node, point: points[s.b%len(points)], left: s.b / len(points) % 6, do: func(node string, pid int) { r.fail(do, node, pid, s) }})
+		do, t := s.trapped(), trap{node: node, point: points[s.b%len(points)], left: s.b / len(points) % 6}
+		if do != "die" || strings.Contains(t.point, " ") { // a message is of no worker
+			t.do = func(node string, pid int) { r.fail(do, node, pid, s) }
+		}
+		r.sky.set(t)
 	default:
 		r.fail(s.do, node, 0, s)
 	}
@@ -37,7 +41,7 @@ func (r *faults) do(s step) {
 
 // trapped is what a trap does.
 func (s step) trapped() string {
-	all := []string{"kill", "kill", "kill", "sleep", "agent", "cut", "crash", "power", "full", "break", "cancel", "pause"}
+	all := []string{"kill", "kill", "die", "sleep", "agent", "cut", "crash", "power", "full", "break", "cancel", "pause"}
 	return all[s.c%len(all)]
 }
 
@@ -94,7 +98,7 @@ func (r *faults) failing(do, node string, pid int, s step) {
 		r.cut(s.b, node)
 	case "break":
 		r.Agents[node].Breaks.Store(true)
-	case "kill", "sleep":
+	case "kill", "die", "sleep":
 		pids := []int{pid}
 		if pid == 0 {
 			pids = r.working(node, s.b)
@@ -102,7 +106,7 @@ func (r *faults) failing(do, node string, pid int, s step) {
 		if len(pids) == 0 {
 			return
 		}
-		if do == "kill" {
+		if do != "sleep" {
 			r.KillWorkers(pids...)
 			return
 		}

@@ -166,6 +166,12 @@ func (s *source) put(t *testing.T, name string, data []byte) {
 	s.changed = append(s.changed, time.Now())
 }
 
+func (s *source) remove(t *testing.T, name string) {
+	must.Do(t, os.Remove(filepath.Join(s.dir, name)))
+	delete(s.now, name)
+	s.changed = append(s.changed, time.Now())
+}
+
 func sumOf(data []byte) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(data)

@@ -24,8 +24,8 @@ type sky struct {
 // trap has something go wrong at the very moment of a call or a message.
 type trap struct {
 	node, point string
-	left        int // so many pass before
-	do          func(node string, pid int)
+	left        int                        // so many pass before
+	do          func(node string, pid int) // nil is that the worker dies
 }
 
 // sprung is a trap that has sprung; the worker is 0 where the point is a message.
@@ -54,8 +54,8 @@ func (s *sky) set(t trap) {
 	}
 }
 
-// passes springs the traps at a point, and returns how long what is there is held.
-func (s *sky) passes(node, point string, pid int) time.Duration {
+// passes springs the traps at a point, and returns how long what is there is held, or that its worker dies.
+func (s *sky) passes(node, point string, pid int) (hold time.Duration, dies bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.traps {
@@ -66,16 +66,19 @@ func (s *sky) passes(node, point string, pid int) time.Duration {
 		if t.left--; t.left >= 0 {
 			continue
 		}
-		hit := sprung{t.do, node, pid}
+		hit, dies := sprung{t.do, node, pid}, t.do == nil
 		s.traps = slices.Delete(s.traps, i, i+1)
+		if dies {
+			return 0, true
+		}
 		select {
 		case s.sprung <- hit:
-			return holdTime
+			return holdTime, false
 		default: // nothing comes of it
-			return 0
+			return 0, false
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // dice are of the next thing that is called so.
@@ -100,15 +103,16 @@ func (s *sky) Message(agentName, method string, sent bool) rig.Fate {
 	if sent {
 		way = "sent "
 	}
-	f.Delay += s.passes(agentName, way+path.Base(method), 0)
+	hold, _ := s.passes(agentName, way+path.Base(method), 0)
+	f.Delay += hold
 	return f
 }
 
-func (s *sky) Call(agentName string, pid int, op string) time.Duration {
-	hold := s.passes(agentName, op, pid)
+func (s *sky) Call(agentName string, pid int, op string) (time.Duration, bool) {
+	hold, dies := s.passes(agentName, op, pid)
 	d, r := s.dice(agentName+" "+op), &s.w.rates
-	if d.Float64() >= r.slow {
-		return hold
+	if d.Float64() >= r.slow || dies {
+		return hold, dies
 	}
-	return hold + time.Duration(d.Int64N(int64(r.longest)))
+	return hold + time.Duration(d.Int64N(int64(r.longest))), false
 }

@@ -13,11 +13,12 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
 )
 
-var taskDeeds = []deed{{"copy", 8}, {"sync", 4}, {"twice", 2}, {"change", 2}, {"cancel", 4}, {"pause", 3}, {"resume", 3}}
+var taskDeeds = []deed{{"copy", 8}, {"sync", 4}, {"twice", 2}, {"change", 2}, {"vanish", 1}, {"cancel", 4}, {"pause", 3}, {"resume", 3}}
 
 // tasks are copies of sources to targets, and what is done with tasks while they run.
 type tasks struct {
@@ -60,6 +61,11 @@ func (r *tasks) do(s step) {
 		data, err := os.ReadFile(filepath.Join(src.dir, name))
 		must.Do(r.t, err)
 		src.put(r.t, name, append(data, byte(s.c), byte(len(data))))
+	case "vanish":
+		src := r.sources[s.a%sources]
+		if names := slices.Sorted(maps.Keys(src.now)); len(names) > 1 {
+			src.remove(r.t, names[s.b%len(names)])
+		}
 	case "cancel", "pause", "resume":
 		r.steer(s)
 	}
@@ -150,7 +156,7 @@ func (r *tasks) mayHave(to *target, name string, sum uint64) bool {
 }
 
 func (r *tasks) mayFail(x *pb.Task) bool {
-	return x.GetErrorKind() == "CHANGED" && r.everChanged()
+	return r.everChanged() && slices.Contains([]string{mover.KindName(mover.ErrChanged), mover.KindName(mover.ErrNotExist)}, x.GetErrorKind())
 }
 
 // clockSteps reports whether the times that the coordinator says may not be in order.
@@ -159,7 +165,7 @@ func (r *running) clockSteps() bool {
 }
 
 func (r *running) everChanged() bool {
-	return slices.ContainsFunc(r.w.steps, func(s step) bool { return s.do == "change" })
+	return slices.ContainsFunc(r.w.steps, func(s step) bool { return s.do == "change" || s.do == "vanish" })
 }
 
 func (r *tasks) end(tasks map[string]*pb.Task) {

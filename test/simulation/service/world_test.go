@@ -56,7 +56,7 @@ func draw(seed uint64) world {
 	w.swarm = w.agents > 1 && rng.IntN(3) == 0
 	large := []int{0, 2, 2, 8}[rng.IntN(4)]
 	for range sources {
-		w.trees = append(w.trees, shape{small: rng.IntN([]int{4, 16, 16, 60}[rng.IntN(4)]), large: rng.IntN(large + 1), largeBytes: 1 << 20})
+		w.trees = append(w.trees, shape{small: rng.IntN([]int{4, 16, 16, 60}[rng.IntN(4)]), large: rng.IntN(large + 1), largeBytes: []int64{1 << 20, 1 << 20, 4 << 20}[rng.IntN(3)]})
 	}
 	type choice struct {
 		domain, do string
