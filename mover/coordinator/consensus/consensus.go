@@ -104,7 +104,7 @@ func Open(dir string, o Options) (*Member, error) {
 		o: o, dir: dir, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), ledger: o.Ledger,
 		proposing: make(turnstile, 1), notify: make(chan bool), won: make(chan struct{}, 1), closing: make(chan struct{}), over: make(chan struct{}), watched: make(chan struct{}),
 	}
-	m.peers = newPeers(o.Transport)
+	m.peers = newPeers(o.Transport, o.Ledger)
 	var err error
 	if m.stores, err = o.stores(dir); err != nil {
 		return nil, m.failed("open", err)
@@ -115,16 +115,19 @@ func Open(dir string, o Options) (*Member, error) {
 	if m.raft, err = raft.NewRaft(m.config(), (*machine)(m), m.stores.logs, m.stores.stable, m.stores.snapshots, m.peers); err != nil {
 		return nil, m.failed("open", errors.Join(err, m.stores.close()))
 	}
+	go m.peers.receive(m.raft, m.over)
 	go m.watch()
 	return m, nil
 }
+
+func (m *Member) heartbeat() time.Duration { return cmp.Or(m.o.Heartbeat, time.Second) }
 
 // config is how Raft runs.
 func (m *Member) config() *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(m.o.ID)
 	c.Logger = raftLogger(m.log)
-	c.HeartbeatTimeout = cmp.Or(m.o.Heartbeat, time.Second)
+	c.HeartbeatTimeout = m.heartbeat()
 	c.ElectionTimeout = c.HeartbeatTimeout
 	c.LeaderLeaseTimeout = c.HeartbeatTimeout / 2
 	c.SnapshotThreshold = cmp.Or(m.o.SnapshotEvery, 8192)
@@ -256,6 +259,15 @@ func (m *Member) serve(ctx context.Context, l *leadership, work func(context.Con
 		lost()
 		stop(nil)
 	}
+	if errors.Is(err, state.ErrNotLeader) || errors.Is(err, state.ErrUnknown) { // watch is about to hear of it
+		select {
+		case <-l.ctx.Done():
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil && l.ctx.Err() == nil {
+		return context.Cause(ctx)
+	}
 	if l.ctx.Err() != nil {
 		m.log.Info("this member leads no longer", "err", err)
 		return nil
@@ -268,6 +280,20 @@ var errEnded = errors.New("the work of the leader has ended")
 
 // takeOver waits until the ledger has what earlier leaders have stored, and lets it lead.
 func (m *Member) takeOver(l *leadership) error {
+	for {
+		err := m.tryTakeOver(l)
+		if !errors.Is(err, mover.ErrTransient) || errors.Is(err, state.ErrNotLeader) || errors.Is(err, state.ErrUnknown) {
+			return err
+		}
+		select { // the lead was to be given away
+		case <-time.After(100 * time.Millisecond):
+		case <-l.ctx.Done():
+			return state.ErrNotLeader
+		}
+	}
+}
+
+func (m *Member) tryTakeOver(l *leadership) error {
 	answer, err := m.propose([]byte{entryBegin})
 	if err != nil {
 		return err
@@ -279,7 +305,7 @@ func (m *Member) takeOver(l *leadership) error {
 	m.mu.Lock()
 	m.term = term
 	m.mu.Unlock()
-	return m.ledger.Lead(l.ctx, replicated{m, term}, term)
+	return m.ledger.Lead(l.ctx, replicated{m, term})
 }
 
 // leadTerm is the Raft term in which the ledger was let lead last.

@@ -3,8 +3,13 @@ package consensus
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/hashicorp/raft"
 
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/test/must"
@@ -16,6 +21,9 @@ func three(t *testing.T, net *network, prepare func(*node)) []*node {
 	var nodes []*node
 	for i, id := range []string{"a", "b", "c"} {
 		n := newNode(t, net, id, uint64(i))
+		if os.Getenv("DATAMOVE_RAFT_LOG") != "" {
+			n.log = logTo(os.Stderr).With("node", id)
+		}
 		if prepare != nil {
 			prepare(n)
 		}
@@ -73,6 +81,43 @@ func TestThree(t *testing.T) {
 		settled(t, nodes...)
 		same(t, nodes...)
 		for _, n := range nodes {
+			if members := must.Get(n.member.Members())(t); len(members) != 3 {
+				t.Errorf("%s knows the members %v", n.id, members)
+			}
+			n.close()
+		}
+	})
+}
+
+// TestOldSnapshot: a snapshot that comes late, to a member which has more by then, takes nothing from it.
+func TestOldSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := three(t, newNetwork(1), nil)
+		l := leader(t, nodes...)
+		for k := range 20 {
+			must.Do(t, put(context.Background(), l.ledger, fmt.Sprint(k)))
+		}
+		settled(t, nodes...)
+		n := nodes[(slices.Index(nodes, l)+1)%3]
+		first := must.Get(n.member.stores.newest())(t)
+		meta, r, err := n.member.stores.snapshots.Open(first.ID)
+		must.Do(t, err)
+		body := must.Get(io.ReadAll(r))(t)
+		must.Do(t, r.Close())
+		answer := must.Get(n.wire.deliver(&raft.InstallSnapshotRequest{
+			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(l.id), Addr: []byte(l.id)}, SnapshotVersion: 1, Term: l.member.Status().Term, Leader: []byte(l.id),
+			LastLogIndex: meta.Index, LastLogTerm: meta.Term, Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: int64(len(body)),
+		}, body))(t)
+		must.Do(t, answer.Error)
+		for k := range 20 {
+			must.Do(t, put(context.Background(), l.ledger, fmt.Sprint("more-", k)))
+		}
+		settled(t, nodes...)
+		same(t, nodes...)
+		for _, n := range nodes {
+			if members := must.Get(n.member.Members())(t); len(members) != 3 {
+				t.Errorf("%s knows the members %v", n.id, members)
+			}
 			n.close()
 		}
 	})

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -51,8 +52,6 @@ func (d *disk) thaw() {
 	defer d.mu.Unlock()
 	d.frozen = false
 }
-
-func (d *disk) IsMonotonic() bool { return true }
 
 func (d *disk) FirstIndex() (uint64, error) {
 	d.mu.Lock()
@@ -158,16 +157,15 @@ func (d *disk) Get(key []byte) ([]byte, error) {
 }
 
 func (d *disk) SetUint64(key []byte, n uint64) error {
-	return d.Set(key, []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	return d.Set(key, binary.BigEndian.AppendUint64(nil, n))
 }
 
 func (d *disk) GetUint64(key []byte) (uint64, error) {
 	b, _ := d.Get(key)
-	n := uint64(0)
-	for _, x := range b {
-		n = n<<8 | uint64(x)
+	if b == nil {
+		return 0, nil
 	}
-	return n, nil
+	return binary.BigEndian.Uint64(b), nil
 }
 
 // imageOf copies a directory with the holes of its files.

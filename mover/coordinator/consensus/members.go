@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -35,8 +36,8 @@ func (m *Member) Members() ([]Info, error) {
 	return all, nil
 }
 
-// Join adds a member, which runs and is new, or gives one another address. It gets all records as a non-voter first, and is a voter when Join returns. When ctx ends
-// before, it stays a non-voter, and Join may be called again.
+// Join adds a member, which runs and is new, or gives one another address. It gets all records as a non-voter first, and is a voter when Join returns, of which
+// the others know. After an error it may be a non-voter, and Join may be called again.
 func (m *Member) Join(ctx context.Context, id, address string) error {
 	err := m.change(func() raft.IndexFuture {
 		return m.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), 0, 0)
@@ -51,8 +52,29 @@ func (m *Member) Join(ctx context.Context, id, address string) error {
 			return m.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(address), 0, 0)
 		})
 	}
+	if err == nil {
+		err = m.spread(ctx)
+	}
 	if err != nil {
 		return m.failed(fmt.Sprintf("add member %q to", id), err)
+	}
+	return nil
+}
+
+// spread waits until the voters that answer know all voters: Raft 1.8 gives no vote to a member that it does not know as a voter, so that without this leader there
+// might be none.
+func (m *Member) spread(ctx context.Context) error {
+	all, err := m.Members()
+	if err != nil {
+		return err
+	}
+	index := m.raft.LastIndex()
+	for _, one := range all {
+		if one.Voter && one.ID != m.o.ID && time.Since(one.Contact) < 2*m.heartbeat() {
+			if err := m.reaches(ctx, one.ID, index); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -70,7 +92,7 @@ func (m *Member) reaches(ctx context.Context, id string, index uint64) error {
 		case <-tick.C:
 		case <-l.ctx.Done():
 		case <-ctx.Done():
-			return fmt.Errorf("%w: it has entry %d of %d, and no vote yet; see to the member and the network, and add it again", context.Cause(ctx), m.peers.of(raft.ServerID(id)).last, index)
+			return fmt.Errorf("%w: member %q has entry %d of %d; see to that member and the network, and add the new one again", context.Cause(ctx), id, m.peers.of(raft.ServerID(id)).last, index)
 		}
 	}
 	return nil
@@ -101,6 +123,9 @@ func (m *Member) change(begin func() raft.IndexFuture) error {
 		return fmt.Errorf("%w: %w", state.ErrUnknown, err)
 	}
 }
+
+// firstTerms is how many terms a cluster may begin with. It is drawn, so that no entry of a cluster is taken for one of another: Raft compares entries by index and term.
+const firstTerms = 1 << 40
 
 // termKey is the name by which Raft keeps its term in a StableStore.
 var termKey = []byte("CurrentTerm")
@@ -138,11 +163,12 @@ func bootstrap(dir string, o Options) error {
 
 // begin writes a snapshot of the ledger as the first entry of a log, of which new members get it.
 func (s *stores) begin(o Options) error {
-	if err := s.stable.SetUint64(termKey, 1); err != nil {
+	term := 1 + rand.Uint64N(firstTerms)
+	if err := s.stable.SetUint64(termKey, term); err != nil {
 		return err
 	}
 	only := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(o.ID), Address: o.Transport.LocalAddr()}}}
-	to, err := s.snapshots.Create(1, 1, 1, only, 1, o.Transport)
+	to, err := s.snapshots.Create(1, 1, term, only, 1, o.Transport)
 	if err != nil {
 		return err
 	}

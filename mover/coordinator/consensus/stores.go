@@ -80,6 +80,6 @@ func (s *stores) sequence(id string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	sequence, err := state.BackupSequence(r)
+	_, sequence, err := state.BackupOf(r)
 	return sequence, errors.Join(err, r.Close())
 }

@@ -243,7 +243,7 @@ func (l *Ledger) start(id *identity) error {
 	synced, watched := l.flush.begin(), l.watch()
 	l.stop = func() { watched(); synced() }
 	if !l.follows {
-		if err := l.lead(context.Background(), l.through, 0); err != nil {
+		if err := l.lead(context.Background(), l.through); err != nil {
 			return err
 		}
 	}

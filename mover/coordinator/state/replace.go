@@ -147,8 +147,8 @@ func (l *Ledger) removeOthers(id *identity) error {
 	return err
 }
 
-// BackupSequence reads which record a backup ends with.
-func BackupSequence(r io.Reader) (uint64, error) {
+// BackupOf reads of which ledger a backup is, and with which record it ends. It may read more than that.
+func BackupOf(r io.Reader) (ledger string, sequence uint64, err error) {
 	header, err := newReader(r).header()
-	return header.GetSequence(), err
+	return header.GetLedger(), header.GetSequence(), err
 }

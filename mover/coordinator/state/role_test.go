@@ -55,15 +55,15 @@ func TestLead(t *testing.T) {
 		}
 	}
 	refused(a)
-	must.Do(t, a.Lead(t.Context(), c, 7))
-	if a.Term() != 8 {
-		t.Errorf("term %d above 7", a.Term())
+	must.Do(t, a.Lead(t.Context(), c))
+	if a.Term() != 1 {
+		t.Errorf("term %d is the first", a.Term())
 	}
 	must.Do(t, put(a, 1))
 	first := must.Get(a.Epoch(t.Context()))(t)
-	must.Do(t, b.Lead(t.Context(), c, 0)) // a does not know
-	if b.Term() != 9 {
-		t.Errorf("term %d after 8", b.Term())
+	must.Do(t, b.Lead(t.Context(), c)) // a does not know
+	if b.Term() != 2 {
+		t.Errorf("term %d after 1", b.Term())
 	}
 	next := must.Get(b.Epoch(t.Context()))(t)
 	for n := first; a.role.Load().epochs.last < a.role.Load().epochs.reserved; n++ {
@@ -84,13 +84,13 @@ func TestLead(t *testing.T) {
 		sameDump(t, before, dump(t, b))
 		refused(b)
 		c.fails = nil
-		must.Do(t, b.Lead(t.Context(), c, 0))
+		must.Do(t, b.Lead(t.Context(), c))
 	}
 	c.fails = mover.ErrTransient // nothing is decided: the leader stays one
 	if got := put(b, 3); !errors.Is(got, mover.ErrTransient) || b.Term() == 0 {
 		t.Errorf("Update = %v, in term %d", got, b.Term())
 	}
-	if err := fresh(t, Options{}).Lead(t.Context(), c, 0); !errors.Is(err, mover.ErrUsage) {
+	if err := fresh(t, Options{}).Lead(t.Context(), c); !errors.Is(err, mover.ErrUsage) {
 		t.Errorf("Lead of a ledger that is alone = %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestLead(t *testing.T) {
 // A leader whose role was taken while it began to lead does not lead.
 func TestLeadLost(t *testing.T) {
 	l := fresh(t, Options{Follow: true})
-	err := l.Lead(t.Context(), losing{&cluster{all: []*Ledger{l}}, l}, 0)
+	err := l.Lead(t.Context(), losing{&cluster{all: []*Ledger{l}}, l})
 	if !errors.Is(err, ErrNotLeader) || l.Term() != 0 {
 		t.Errorf("Lead = %v, in term %d", err, l.Term())
 	}
@@ -278,13 +278,13 @@ func TestKillReplacing(t *testing.T) {
 func TestCountOfRole(t *testing.T) {
 	c := &cluster{all: []*Ledger{fresh(t, Options{Follow: true})}}
 	l := c.all[0]
-	must.Do(t, l.Lead(t.Context(), c, 0))
+	must.Do(t, l.Lead(t.Context(), c))
 	for range 2 {
 		_ = must.Get(Count(t.Context(), l, Tasks, (*datamovev1.Task).GetState))(t)
 		l.Follow()
 		if len(l.tallies) != 0 {
 			t.Errorf("%d tallies are kept", len(l.tallies))
 		}
-		must.Do(t, l.Lead(t.Context(), c, 0))
+		must.Do(t, l.Lead(t.Context(), c))
 	}
 }

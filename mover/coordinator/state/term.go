@@ -39,23 +39,23 @@ type role struct {
 func (l *Ledger) Term() uint64 { return l.role.Load().term }
 
 // Lead lets a ledger that was opened with Options.Follow change by itself: changes go through a log, which applies them
-// by Apply. Everything that an earlier leader has stored must have been applied. The term is above the one given,
-// and above that of every earlier leader, and so are epochs: what an earlier leader has reserved is stored.
+// by Apply. Everything that an earlier leader has stored must have been applied. The term is above that
+// of every earlier leader, and so are epochs: what an earlier leader has reserved is stored.
 // It ends by Follow, by a log that says so (ErrNotLeader, ErrUnknown), or by an error of Lead.
-func (l *Ledger) Lead(ctx context.Context, through Log, above uint64) error {
+func (l *Ledger) Lead(ctx context.Context, through Log) error {
 	if !l.follows {
 		return l.failed("lead", fmt.Errorf("%w: it is alone and leads already", mover.ErrUsage))
 	}
-	if err := l.lead(ctx, through, above); err != nil {
+	if err := l.lead(ctx, through); err != nil {
 		return l.failed("lead", err)
 	}
 	return nil
 }
 
-func (l *Ledger) lead(ctx context.Context, through Log, above uint64) error {
+func (l *Ledger) lead(ctx context.Context, through Log) error {
 	before := l.role.Load()
 	r := &role{through: through, epochs: epochs{turn: make(turnstile, 1)}}
-	if err := l.beginTerm(ctx, r, above); err != nil {
+	if err := l.beginTerm(ctx, r); err != nil {
 		return err
 	}
 	if !l.role.CompareAndSwap(before, r) {
@@ -79,6 +79,13 @@ func (l *Ledger) SetMember(is bool) error {
 		return l.failed("note the cluster of the", err)
 	}
 	return nil
+}
+
+// ID is the identity of the ledger, which members of a cluster share.
+func (l *Ledger) ID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id.Ledger
 }
 
 // Member says whether the ledger is one of a cluster.
@@ -114,11 +121,11 @@ func (l *Ledger) Epoch(ctx context.Context) (uint64, error) {
 }
 
 // beginTerm durably begins a term that none had before.
-func (l *Ledger) beginTerm(ctx context.Context, r *role, above uint64) error {
+func (l *Ledger) beginTerm(ctx context.Context, r *role) error {
 	return l.update(ctx, r, Durable, func(tx *Tx) (err error) {
 		term, err1 := counter(tx, counterTerm)
 		epoch, err2 := counter(tx, counterEpoch)
-		r.term, r.epochs.last = max(term, above)+1, epoch
+		r.term, r.epochs.last = term+1, epoch
 		return errors.Join(err1, err2, setCounter(tx, counterTerm, r.term))
 	})
 }

@@ -41,7 +41,8 @@ const entryBytes = 64 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Log is an open log. Its entries have consecutive indexes.
+// Log is an open log. Its entries have consecutive indexes. It is no raft.MonotonicLogStore: of one, Raft 1.8 removes all entries when it gets a snapshot, also
+// those behind the snapshot, and then takes itself to have them. TestOldSnapshot of package consensus shows it. StoreLogs does what a gap asks for.
 type Log struct {
 	dir     string
 	segment int64 // bytes of a segment
@@ -74,9 +75,6 @@ func Open(dir string) (*Log, error) {
 	}
 	return l, nil
 }
-
-// IsMonotonic says that there is no gap between entries.
-func (l *Log) IsMonotonic() bool { return true }
 
 // FirstIndex is the index of the first entry, 0 for no entries.
 func (l *Log) FirstIndex() (uint64, error) {
