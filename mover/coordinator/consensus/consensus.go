@@ -3,12 +3,12 @@
 //
 // It owns one directory beside that of the ledger, with the log of Raft (package raftlog), the vote and snapshots. Its words are those of the field: a
 // [Member] is one coordinator of a cluster; a voter counts for a majority, a non-voter only gets the records; the leader
-// proposes entries, the others follow; a term has at most one leader. The ledger is the state machine: an entry is a record of it, a
+// proposes entries, the others follow; a term has at most one leader. The ledger is the state machine: an entry has records of it, a
 // snapshot is a backup of it.
 //
 // Promises:
 //
-//   - One leader: a change is an entry with the Raft term in which it was drafted, and is applied only if it was appended in that term.
+//   - One leader: an entry has the Raft term in which its changes were drafted, and is applied only if it was appended in that term.
 //     So what a former leader drafted is never applied on top of what it has not seen. Terms and epochs of the ledger
 //     increase from leader to leader, because both are stored before they are used.
 //   - After an error of an Update nothing of it is there (state.ErrNotLeader), or the next leader decides (state.ErrUnknown), and
@@ -305,7 +305,7 @@ func (m *Member) tryTakeOver(l *leadership) error {
 	m.mu.Lock()
 	m.term = term
 	m.mu.Unlock()
-	return m.ledger.Lead(l.ctx, replicated{m, term})
+	return m.ledger.Lead(l.ctx, quorum{m, term})
 }
 
 // leadTerm is the Raft term in which the ledger was let lead last.

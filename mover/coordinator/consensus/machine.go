@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,7 +9,7 @@ import (
 	"io"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protodelim"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
@@ -17,27 +18,28 @@ import (
 
 // Kinds of entries: the first byte of each. They are in files and on the wire, and never change.
 const (
-	entryBegin  = 'b' // a leader begins: the answer is the Raft term
-	entryRecord = 'r' // the Raft term in which a record was drafted, and the record
+	entryBegin   = 'b' // a leader begins: the answer is the Raft term
+	entryRecords = 'r' // the Raft term in which records were drafted, and they, each with its length before it
 )
 
-// errStale is the answer to a record that was drafted in another term than that of its entry. All members skip it.
+// errStale is the answer to records that were drafted in another term than that of its entry. All members skip it.
 var errStale = fmt.Errorf("%w: another leader was there since the change was drafted", state.ErrNotLeader)
 
-// replicated is the log of a ledger that leads in a Raft term.
-type replicated struct {
+// quorum is that of a ledger that leads in a Raft term.
+type quorum struct {
 	m    *Member
 	term uint64
 }
 
-// Append proposes a record, and returns when a majority has it on stable storage and this member has applied it.
-func (r replicated) Append(_ context.Context, record *ledgerv1.Record) error {
-	entry := binary.BigEndian.AppendUint64([]byte{entryRecord}, r.term)
-	entry, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(entry, record)
-	if err != nil {
-		return err
+// Append proposes records as one entry, and returns when a majority has it on stable storage and this member has applied it.
+func (r quorum) Append(_ context.Context, records []*ledgerv1.Record) error {
+	entry := bytes.NewBuffer(binary.BigEndian.AppendUint64([]byte{entryRecords}, r.term))
+	for _, record := range records {
+		if _, err := protodelim.MarshalTo(entry, record); err != nil {
+			return err
+		}
 	}
-	answer, err := r.m.propose(entry)
+	answer, err := r.m.propose(entry.Bytes())
 	if err != nil {
 		return err
 	}
@@ -49,9 +51,6 @@ func (r replicated) Append(_ context.Context, record *ledgerv1.Record) error {
 	}
 	return nil
 }
-
-// Sync has nothing to do: what Append has returned for is on stable storage.
-func (r replicated) Sync(context.Context) error { return nil }
 
 // propose returns what this member answers to an entry when it applies it.
 func (m *Member) propose(entry []byte) (any, error) {
@@ -92,17 +91,17 @@ func (a *machine) Apply(entry *raft.Log) any {
 	if err := m.Err(); err != nil {
 		return err
 	}
-	switch kind, record, err := parse(entry); {
+	switch kind, records, err := parse(entry); {
 	case err != nil:
 		return m.fail(err)
 	case kind == entryBegin:
 		m.mine(entry.Term, true)
 		return entry.Term
-	case record == nil:
+	case records == nil:
 		return errStale
 	default:
 		m.mine(entry.Term, false)
-		return m.apply(record)
+		return m.applyAll(records)
 	}
 }
 
@@ -113,6 +112,16 @@ func (m *Member) mine(term uint64, begins bool) {
 			m.ledger.Follow()
 		}
 	}
+}
+
+// applyAll applies the records of an entry. A member that ends in the middle of them begins with the first again, and skips what it has.
+func (m *Member) applyAll(records []*ledgerv1.Record) any {
+	for _, record := range records {
+		if err := m.apply(record); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply applies a record. It returns nil as an answer, or an error for which the member ends.
@@ -127,25 +136,28 @@ func (m *Member) apply(record *ledgerv1.Record) any {
 	return nil
 }
 
-// parse takes an entry apart. There is no record in one that was drafted in another term.
-func parse(entry *raft.Log) (kind byte, _ *ledgerv1.Record, _ error) {
+// parse takes an entry apart. There are no records in one that was drafted in another term.
+func parse(entry *raft.Log) (kind byte, records []*ledgerv1.Record, _ error) {
 	text := entry.Data
 	switch {
 	case len(text) > 0 && text[0] == entryBegin:
 		return entryBegin, nil, nil
-	case len(text) > 0 && text[0] != entryRecord:
+	case len(text) > 0 && text[0] != entryRecords:
 		return 0, nil, fmt.Errorf("%w: an entry of kind %q is of a later version; bring this member to the version of the others", mover.ErrUnsupported, text[:1])
 	case len(text) < 9:
 		return 0, nil, fmt.Errorf("%w: entry %d is cut off", mover.ErrCorrupt, entry.Index)
 	}
 	if binary.BigEndian.Uint64(text[1:]) != entry.Term {
-		return entryRecord, nil, nil
+		return entryRecords, nil, nil
 	}
-	record := &ledgerv1.Record{}
-	if err := proto.Unmarshal(text[9:], record); err != nil {
-		return 0, nil, fmt.Errorf("%w: entry %d: %w", mover.ErrCorrupt, entry.Index, err)
+	for r := bytes.NewReader(text[9:]); r.Len() > 0; {
+		record := &ledgerv1.Record{}
+		if err := (protodelim.UnmarshalOptions{MaxSize: int64(len(text))}).UnmarshalFrom(r, record); err != nil {
+			return 0, nil, fmt.Errorf("%w: entry %d: %w", mover.ErrCorrupt, entry.Index, err)
+		}
+		records = append(records, record)
 	}
-	return entryRecord, record, nil
+	return entryRecords, records, nil
 }
 
 // Snapshot takes the present moment of the ledger; records are applied meanwhile.

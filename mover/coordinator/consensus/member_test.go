@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protodelim"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
@@ -299,15 +299,10 @@ func TestServe(t *testing.T) {
 
 // record is an entry of a raft log with a record.
 func record(index, term, drafted uint64, r *ledgerv1.Record) *raft.Log {
-	data := []byte{entryRecord, 0, 0, 0, 0, 0, 0, 0, byte(drafted)}
-	return &raft.Log{Index: index, Term: term, Data: append(data, must.Get(proto.Marshal(r))(fatal{})...)}
+	data := bytes.NewBuffer([]byte{entryRecords, 0, 0, 0, 0, 0, 0, 0, byte(drafted)})
+	_, _ = protodelim.MarshalTo(data, r) // a buffer takes all
+	return &raft.Log{Index: index, Term: term, Data: data.Bytes()}
 }
-
-// fatal is for what can not fail.
-type fatal struct{}
-
-func (fatal) Helper()           {}
-func (fatal) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
 // TestEntries: an old record again, and one of another term, change nothing. What can not be applied ends the member with the reason, and nothing is applied from then on.
 func TestEntries(t *testing.T) {
@@ -321,9 +316,9 @@ func TestEntries(t *testing.T) {
 		{"a later version's table", func(next uint64) *raft.Log {
 			return record(99, 5, 5, &ledgerv1.Record{Sequence: next, Changes: []*ledgerv1.Change{{Table: "later", Key: []byte("k")}}})
 		}, mover.ErrUnsupported},
-		{"a cut entry", func(uint64) *raft.Log { return &raft.Log{Index: 99, Term: 5, Data: []byte{entryRecord, 0}} }, mover.ErrCorrupt},
+		{"a cut entry", func(uint64) *raft.Log { return &raft.Log{Index: 99, Term: 5, Data: []byte{entryRecords, 0}} }, mover.ErrCorrupt},
 		{"no record", func(uint64) *raft.Log {
-			return &raft.Log{Index: 99, Term: 5, Data: []byte{entryRecord, 0, 0, 0, 0, 0, 0, 0, 5, 255}}
+			return &raft.Log{Index: 99, Term: 5, Data: []byte{entryRecords, 0, 0, 0, 0, 0, 0, 0, 5, 255}}
 		}, mover.ErrCorrupt},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -44,6 +44,7 @@ type node struct {
 }
 
 func newNode(t testing.TB, net *network, id string, seed uint64) *node {
+	t.Cleanup(func() { time.Sleep(2 * time.Second) }) // Raft does not wait for the message by which it gives away the lead
 	n := &node{t: t, net: net, id: id, dir: t.TempDir(), disk: newDisk(seed), work: func(ctx context.Context, _ *node, _ uint64) error { <-ctx.Done(); return ctx.Err() }}
 	return n
 }

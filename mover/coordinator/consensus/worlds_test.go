@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/test/must"
@@ -33,7 +34,7 @@ type world struct {
 	calm   bool // clients rest
 	acked  map[string]bool
 	tried  map[string]bool
-	by     map[uint64]string // the change that has a sequence
+	by     map[int]string // the change that has a number
 	epochs map[uint64][]uint64
 	counts map[string]int
 }
@@ -85,19 +86,24 @@ func (w *world) change(ctx context.Context, n *node) {
 	id := strconv.Itoa(w.next)
 	w.tried[id] = true
 	w.mu.Unlock()
-	var sequence uint64
+	var number int
 	err := n.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
-		sequence = n.ledger.Sequence() + 1
-		return putIn(tx, id)
+		count, err := state.Keys.Get(tx, "count", "count")
+		if err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+		number, _ = strconv.Atoi(count.GetTask()) // of the change before
+		number++
+		return errors.Join(putIn(tx, id), state.Keys.Put(tx, &ledgerv1.Key{Caller: "count", Key: "count", Task: strconv.Itoa(number)}))
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case err == nil:
-		if other := w.by[sequence]; other != "" {
-			w.t.Errorf("record %d is the change %s and the change %s", sequence, other, id)
+		if other := w.by[number]; other != "" {
+			w.t.Errorf("the change %s and the change %s are both number %d", other, id, number)
 		}
-		w.by[sequence], w.acked[id] = id, true
+		w.by[number], w.acked[id] = id, true
 		w.counts["changes"]++
 	case errors.Is(err, state.ErrUnknown):
 		w.counts["unknown"]++
@@ -283,9 +289,9 @@ func (w *world) check(l *state.Ledger) {
 
 // TestWorlds plays clusters of three and five members: they are killed, lose what their ledgers have not synced and parts of what is on its way to their logs, are cut off in one direction
 // or both, have slow disks, give away the lead, are removed and join again, while clients change the ledger. Each change that returned is in the ledger of each later
-// leader and of all at the end, one that failed is there whole or not at all, no record has two changes, epochs increase, and all ledgers are equal.
+// leader and of all at the end, one that failed is there whole or not at all, each sees those before it, epochs increase, and all ledgers are equal.
 //
-//safety:3 clusters of three and five coordinators from a seed, with crashes, lost writes, partitions, slow disks and changes of the members: no accepted change of the ledger is lost, and two leaders never make the same record
+//safety:3 clusters of three and five coordinators from a seed, with crashes, lost writes, partitions, slow disks and changes of the members: no accepted change of the ledger is lost, and each change sees those of all leaders before
 func TestWorlds(t *testing.T) {
 	worlds, steps := uint64(6), 25
 	first := uint64(1)
@@ -301,7 +307,7 @@ func TestWorlds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &world{
 					t: t, seed: s, random: rand.New(rand.NewPCG(s, 1)), net: newNetwork(s),
-					acked: map[string]bool{}, tried: map[string]bool{}, by: map[uint64]string{}, epochs: map[uint64][]uint64{}, counts: map[string]int{},
+					acked: map[string]bool{}, tried: map[string]bool{}, by: map[int]string{}, epochs: map[uint64][]uint64{}, counts: map[string]int{},
 				}
 				w.play(3+2*int(s%2), steps)
 				t.Log(w.counts)

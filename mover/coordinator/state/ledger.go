@@ -90,8 +90,9 @@ type Ledger struct {
 	id       identity
 	store    *store
 
-	mu     sync.Mutex // guards all below, and the change of id and store
-	closed bool
+	mu      sync.Mutex // guards all below, and the change of id and store
+	closed  bool
+	waiting []*waiting // changes for the next turn of a ledger that leads others
 }
 
 // Open opens or makes the ledger in a directory that is of it alone.
@@ -243,7 +244,7 @@ func (l *Ledger) start(id *identity) error {
 	synced, watched := l.flush.begin(), l.watch()
 	l.stop = func() { watched(); synced() }
 	if !l.follows {
-		if err := l.lead(context.Background(), l.through); err != nil {
+		if err := l.lead(context.Background(), &role{through: l.through}); err != nil {
 			return err
 		}
 	}

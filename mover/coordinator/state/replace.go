@@ -32,7 +32,7 @@ func (l *Ledger) Replace(r io.Reader) error {
 
 func (l *Ledger) replace(r io.Reader) (err error) {
 	defer kvstore.Caught(&err)
-	if l.role.Load().through != nil {
+	if l.role.Load().leads() {
 		return fmt.Errorf("%w: it makes its own changes", mover.ErrUsage)
 	}
 	in := newReader(r)

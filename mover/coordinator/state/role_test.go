@@ -6,7 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
@@ -18,22 +22,28 @@ import (
 
 // cluster gives each record to all of some ledgers that follow, and then returns what it is to return.
 type cluster struct {
-	all   []*Ledger
-	fails error
+	all       []*Ledger
+	fails     error
+	meanwhile func() // is called before records are stored
+	appended  []int  // records at a time
 }
 
-func (c *cluster) Append(ctx context.Context, r *ledgerv1.Record) error {
+func (c *cluster) Append(ctx context.Context, records []*ledgerv1.Record) error {
+	if c.meanwhile != nil {
+		c.meanwhile()
+	}
 	if c.fails != nil {
 		return c.fails
 	}
+	c.appended = append(c.appended, len(records))
 	var err error
-	for _, l := range c.all {
-		err = errors.Join(err, l.Apply(ctx, r))
+	for _, r := range records {
+		for _, l := range c.all {
+			err = errors.Join(err, l.Apply(ctx, r))
+		}
 	}
 	return err
 }
-
-func (c *cluster) Sync(context.Context) error { return nil }
 
 // A ledger leads and follows by turns. A term and its epochs are above all that an earlier leader had, and can still give out.
 func TestLead(t *testing.T) {
@@ -110,7 +120,7 @@ type losing struct {
 	l *Ledger
 }
 
-func (s losing) Append(ctx context.Context, r *ledgerv1.Record) error {
+func (s losing) Append(ctx context.Context, r []*ledgerv1.Record) error {
 	s.l.Follow()
 	return s.cluster.Append(ctx, r)
 }
@@ -287,4 +297,121 @@ func TestCountOfRole(t *testing.T) {
 		}
 		must.Do(t, l.Lead(t.Context(), c))
 	}
+}
+
+// Changes that wait while others are stored are stored together: each sees those before it, one that fails or panics leaves nothing, and one that is given up is not made.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := make(chan struct{})
+		c := &cluster{all: []*Ledger{opened(t, t.TempDir(), Options{Follow: true}), opened(t, t.TempDir(), Options{Follow: true})}}
+		l := c.all[0]
+		must.Do(t, l.Lead(t.Context(), c))
+		c.appended = nil
+		c.meanwhile = func() {
+			c.meanwhile = nil
+			<-first
+		}
+		bad := errors.New("bad")
+		var all sync.WaitGroup
+		change := func(ctx context.Context, want error, do func(*Tx) error) {
+			all.Go(func() {
+				if err := l.Update(ctx, Durable, do); !errors.Is(err, want) {
+					t.Errorf("Update = %v, want %v", err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		put := func(n int) func(*Tx) error { return func(tx *Tx) error { return Tasks.Put(tx, queuedTask(n)) } }
+		change(t.Context(), nil, put(0))
+		change(t.Context(), nil, put(1))
+		change(t.Context(), bad, func(tx *Tx) error {
+			return errors.Join(Tasks.Put(tx, queuedTask(2)), Tasks.Delete(tx, queuedTask(1).Id), bad)
+		})
+		change(t.Context(), nil, func(tx *Tx) error {
+			_, err1 := Tasks.Get(tx, queuedTask(1).Id)
+			_, err2 := Tasks.Get(tx, queuedTask(2).Id)
+			if err1 != nil || err2 == nil {
+				t.Errorf("it sees %v and %v", err1, err2)
+			}
+			return Tasks.Put(tx, queuedTask(3))
+		})
+		all.Go(func() {
+			defer func() {
+				if recover() != "oops" {
+					t.Error("the caller does not panic")
+				}
+			}()
+			_ = l.Update(t.Context(), Durable, func(tx *Tx) error { must.Do(t, Tasks.Put(tx, queuedTask(4))); panic("oops") })
+		})
+		synctest.Wait()
+		gone, give := context.WithCancel(t.Context())
+		change(gone, context.Canceled, put(5))
+		give()
+		synctest.Wait()
+		change(t.Context(), nil, put(6))
+		change(t.Context(), nil, func(*Tx) error { return nil })
+		close(first)
+		all.Wait()
+		if !slices.Equal(c.appended, []int{1, 3}) {
+			t.Errorf("so many records at a time: %v", c.appended)
+		}
+		view(t, l, func(tx *Tx) error {
+			for n, want := range []bool{true, true, false, true, false, false, true} {
+				if _, err := Tasks.Get(tx, queuedTask(n).Id); (err == nil) != want {
+					t.Errorf("task %d: %v", n, err)
+				}
+			}
+			return nil
+		})
+		sameDump(t, dump(t, l), dump(t, c.all[1]))
+		for _, err := range []error{mover.ErrTransient, ErrUnknown} { // all of them fail
+			hold := make(chan struct{})
+			c.meanwhile = func() { <-hold; c.fails = err }
+			for n := range 3 {
+				change(t.Context(), err, put(10+n))
+			}
+			close(hold)
+			all.Wait()
+			c.fails, c.meanwhile = nil, nil
+		}
+		if l.Term() != 0 {
+			t.Error("it leads on")
+		}
+		for _, l := range c.all {
+			closed(t, l)
+		}
+	})
+}
+
+// What is stored together has a bound.
+func TestTogetherBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		c := &cluster{all: []*Ledger{opened(t, t.TempDir(), Options{Follow: true})}}
+		l := c.all[0]
+		must.Do(t, l.Lead(t.Context(), c))
+		c.appended = nil
+		c.meanwhile = func() { c.meanwhile = nil; <-hold }
+		var all sync.WaitGroup
+		for n := range 1 + 2*joinedChanges {
+			all.Go(func() {
+				must.Tell(t, l.Update(t.Context(), Soon, func(tx *Tx) error { return Keys.Put(tx, &ledgerv1.Key{Caller: "c", Key: strconv.Itoa(n)}) }))
+			})
+			synctest.Wait()
+		}
+		for n := range 3 {
+			all.Go(func() {
+				must.Tell(t, l.Update(t.Context(), Soon, func(tx *Tx) error {
+					return Works.Put(tx, &ledgerv1.Work{Task: "t", Batch: strconv.Itoa(n), Work: make([]byte, RecordBytes-100)})
+				}))
+			})
+			synctest.Wait()
+		}
+		close(hold)
+		all.Wait()
+		if !slices.Equal(c.appended, []int{1, joinedChanges, joinedChanges, 1, 1, 1}) {
+			t.Errorf("so many records at a time: %v", c.appended)
+		}
+		closed(t, l)
+	})
 }

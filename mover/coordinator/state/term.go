@@ -29,32 +29,35 @@ type epochs struct {
 
 // role is what a ledger may do at present. Another one takes its place as a whole.
 type role struct {
-	through Log // where changes go; nil for a ledger that follows
+	through Log    // where changes of a ledger that is alone go
+	quorum  Quorum // where those of a leader go; one that follows has neither
 	term    uint64
 	epochs  epochs
 }
+
+func (r *role) leads() bool { return r.through != nil || r.quorum != nil }
 
 // Term is the number of times that this ledger was opened, or has begun to lead, and more than that after
 // a restore: each has a greater one. A ledger that follows has none.
 func (l *Ledger) Term() uint64 { return l.role.Load().term }
 
-// Lead lets a ledger that was opened with Options.Follow change by itself: changes go through a log, which applies them
+// Lead lets a ledger that was opened with Options.Follow change by itself: changes go to the quorum, and come back
 // by Apply. Everything that an earlier leader has stored must have been applied. The term is above that
 // of every earlier leader, and so are epochs: what an earlier leader has reserved is stored.
-// It ends by Follow, by a log that says so (ErrNotLeader, ErrUnknown), or by an error of Lead.
-func (l *Ledger) Lead(ctx context.Context, through Log) error {
+// It ends by Follow, by a quorum that says so (ErrNotLeader, ErrUnknown), or by an error of Lead.
+func (l *Ledger) Lead(ctx context.Context, quorum Quorum) error {
 	if !l.follows {
 		return l.failed("lead", fmt.Errorf("%w: it is alone and leads already", mover.ErrUsage))
 	}
-	if err := l.lead(ctx, through); err != nil {
+	if err := l.lead(ctx, &role{quorum: quorum}); err != nil {
 		return l.failed("lead", err)
 	}
 	return nil
 }
 
-func (l *Ledger) lead(ctx context.Context, through Log) error {
+func (l *Ledger) lead(ctx context.Context, r *role) error {
 	before := l.role.Load()
-	r := &role{through: through, epochs: epochs{turn: make(turnstile, 1)}}
+	r.epochs.turn = make(turnstile, 1)
 	if err := l.beginTerm(ctx, r); err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (l *Ledger) Member() bool {
 func (l *Ledger) Epoch(ctx context.Context) (uint64, error) {
 	r := l.role.Load()
 	e := &r.epochs
-	if r.through == nil {
+	if !r.leads() {
 		return 0, l.failed("take an epoch from the", ErrNotLeader)
 	}
 	e.turn.Lock()

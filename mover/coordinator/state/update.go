@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -53,14 +52,16 @@ func (l *Ledger) update(ctx context.Context, r *role, d Durability, change func(
 	}
 	defer s.uses.Done()
 	begun := time.Now()
-	upTo, wrote, err := l.turn(ctx, s, r, change)
+	turn := l.turn
+	if r.quorum != nil {
+		turn = l.joint
+	}
+	upTo, wrote, err := turn(ctx, s, r, change)
 	if err != nil || d != Durable {
 		return err
 	}
-	if r.through == l.through {
+	if r.quorum == nil {
 		err = l.flush.upTo(upTo)
-	} else {
-		err = r.through.Sync(ctx)
 	}
 	if wrote {
 		l.committed(time.Since(begun), err)
@@ -93,9 +94,6 @@ func (l *Ledger) turn(ctx context.Context, s *store, r *role, change func(*Tx) e
 	l.drafted = *tx
 	defer func() { l.drafted = Tx{} }()
 	if err := r.through.Append(context.WithoutCancel(ctx), tx.record); err != nil {
-		if errors.Is(err, ErrNotLeader) || errors.Is(err, ErrUnknown) {
-			l.role.CompareAndSwap(r, &role{})
-		}
 		l.committed(0, err)
 		return 0, false, l.failed("change", err)
 	}
@@ -103,10 +101,10 @@ func (l *Ledger) turn(ctx context.Context, s *store, r *role, change func(*Tx) e
 }
 
 func (l *Ledger) mayChange(r *role) error {
-	if r.through == nil {
+	if !r.leads() {
 		return ErrNotLeader
 	}
-	if r.through != l.through { // what a majority has stored must find room here
+	if r.quorum != nil { // what a majority has stored must find room here
 		if err := l.room(roomBytes); err != nil {
 			return err
 		}
