@@ -111,6 +111,13 @@ func TestLostTail(t *testing.T) {
 			must.Do(t, put(context.Background(), l.ledger, fmt.Sprint(k)))
 		}
 		settled(t, nodes...)
+		for _, n := range nodes { // a snapshot, before which the ledger was synced
+			until(t, "a shorter log of "+n.id, func() bool { return must.Get(n.member.stores.logs.FirstIndex())(t) > 20 })
+		}
+		for k := range 10 {
+			must.Do(t, put(context.Background(), l.ledger, fmt.Sprint("later-", k)))
+		}
+		settled(t, nodes...)
 		last := l.ledger.Sequence()
 		for _, n := range nodes {
 			n.crash(true)
