@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,7 @@ func TestCutOff(t *testing.T) {
 // TestServe: the work of a leader is told when the lead is lost, ends before the next begins, and gives the lead away when it ends by itself. A leader that is closed gives it away at once.
 func TestServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards the next two
 		var terms []uint64
 		working, bad := map[*node]int{}, errors.New("bad")
 		fails := make(chan struct{})
@@ -263,10 +265,13 @@ func TestServe(t *testing.T) {
 				if n.ledger.Term() != term {
 					t.Errorf("term %d of the ledger, and %d of its work", n.ledger.Term(), term)
 				}
+				mu.Lock()
 				terms = append(terms, term)
 				working[n]++
-				defer func() { working[n]-- }()
-				if working[n] > 1 {
+				many := working[n]
+				mu.Unlock()
+				defer func() { mu.Lock(); working[n]--; mu.Unlock() }()
+				if many > 1 {
 					t.Error("two work")
 				}
 				select {
@@ -297,10 +302,10 @@ func TestServe(t *testing.T) {
 		if took := time.Since(begun); took > time.Second/2 {
 			t.Errorf("there is a leader after %v: it was elected, and not given the lead", took)
 		}
+		closeAll(nodes...)
 		if !slices.IsSorted(terms) || len(slices.Compact(terms)) < 4 {
 			t.Errorf("terms %v", terms)
 		}
-		closeAll(nodes...)
 	})
 }
 
