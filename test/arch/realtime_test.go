@@ -23,6 +23,7 @@ var realTime = map[string]clock{
 	"mover/server":                        {waits: 3, limits: 2, measures: 1},
 	"mover/server/kubeauth":               {waits: 1, limits: 1, measures: 1},
 	"mover/coordinator/state":             {waits: 1, measures: 1},
+	"mover/coordinator/consensus":         {waits: 5}, // virtual: its network is called through interfaces of Raft
 	"mover/notify":                        {limits: 1},
 	"mover/coordinator/queue":             {waits: 4},
 	"mover/backend/s3":                    {waits: 2},

@@ -125,6 +125,9 @@ var packages = map[string]struct {
 	"mover/coordinator/state":    {memory, []string{"mover/task", "mover/atomicfile", "mover", "mover/location", "mover/kvstore", "api/datamove/v1", "api/datamove/ledger/v1"}},
 	"mover/coordinator/queue":    {memory, []string{"mover"}},
 
+	"mover/coordinator/consensus/raftlog": {memory, []string{"mover", "mover/atomicfile"}},
+	"mover/coordinator/consensus":         {motion, []string{"api/datamove/ledger/v1", "mover", "mover/atomicfile", "mover/coordinator/consensus/raftlog", "mover/coordinator/state"}},
+
 	"lustre/fshints": {motion, []string{"mover", "lustre", "lustre/detect"}},
 
 	"mover/engine/transfer":            {motion, []string{"mover/engine/transfer/standstill", "mover/engine/transfer/nospace", "mover/engine/transfer/feed", "mover/engine/spool", "mover/engine/compare", "mover", "mover/engine/bufpool", "mover/checksum", "mover/engine/plan", "mover/manifest", "mover/engine/concurrency", "mover/backend/throttle", "mover/backend/retry", "mover/engine/journal"}},
@@ -235,6 +238,8 @@ var homes = map[string][]string{
 	"github.com/wneessen/go-mail":                 {"mover/notify"}, // SMTP
 	"github.com/HdrHistogram/hdrhistogram-go":     {"bench/loadgen", "bench/multinode", "bench/report"},
 	"github.com/dgraph-io/badger/v4":              {"mover/kvstore", "mover/engine/journal", "mover/coordinator/state", "tiering/catalog"},
+	"github.com/hashicorp/raft":                   {"mover/coordinator/consensus", "mover/coordinator/consensus/raftlog"},
+	"github.com/hashicorp/go-hclog":               {"mover/coordinator/consensus"}, // the log of Raft
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved/daemon", "mover/server"},
 	"github.com/landlock-lsm":                     {"mover/agent/sandbox"},
 	"github.com/prometheus":                       {"csi/metrics", "mover/telemetry"},
@@ -248,7 +253,7 @@ var homes = map[string][]string{
 	"k8s.io/api":                                  {"csi/kube"},
 	"k8s.io/apimachinery":                         {"csi/kube"},
 	"google.golang.org/grpc":                      {"tiering/burst/burstserver", "tiering/catalog/catalogserver", "tiering/policy/policyserver", "csi", "csi/metrics", "csi/registrar", "csi/nodeproxy", "csi/nodeproxy/relaytest", "cmd/datamove-csi/driver", "api", "mover/agent", "mover/server", "mover/coordinator", "mover/telemetry", "mover/agent/worker", "cmd/datamoved/daemon", "cmd/datamove", "tiering/dataset/datasetserver"},
-	"google.golang.org/protobuf":                  {"tiering/checkpoint/checkpointworker", "tiering/burst/burstserver", "tiering/catalog/catalogserver", "tiering/policy/policyserver", "csi", "api", "mover/agent", "mover/server", "mover/coordinator/state", "mover/p2p/peer", "mover/coordinator", "mover/fairshare", "mover/telemetry", "mover/task/convert", "mover/agent/worker", "tiering/dataset", "tiering/catalog/changefeed/remote", "tiering/slurm", "tiering/catalog/query", "tiering/policy/run", "tiering/dataset/datasetclient", "cmd/datamove", "mover/coordinator/usage", "mover/coordinator/enroll", "tiering/dataset/datasetserver", "mover/coordinator/idempotency"},
+	"google.golang.org/protobuf":                  {"tiering/checkpoint/checkpointworker", "tiering/burst/burstserver", "tiering/catalog/catalogserver", "tiering/policy/policyserver", "csi", "api", "mover/agent", "mover/server", "mover/coordinator/state", "mover/coordinator/consensus", "mover/p2p/peer", "mover/coordinator", "mover/fairshare", "mover/telemetry", "mover/task/convert", "mover/agent/worker", "tiering/dataset", "tiering/catalog/changefeed/remote", "tiering/slurm", "tiering/catalog/query", "tiering/policy/run", "tiering/dataset/datasetclient", "cmd/datamove", "mover/coordinator/usage", "mover/coordinator/enroll", "tiering/dataset/datasetserver", "mover/coordinator/idempotency"},
 	"github.com/minio/minio-go/v7":                {"mover/backend/s3/s3api"},
 	"github.com/aws/aws-sdk-go-v2":                {"mover/backend/s3/s3api", "mover/backend/s3", "tiering/burst/aws", "tiering/burst/spotnotice"},
 	"github.com/aws/smithy-go":                    {"mover/backend/s3/s3api", "mover/backend/s3", "tiering/burst/aws"},
@@ -265,7 +270,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/server"},
 	"golang.org/x/sync":                           {"mover/engine/compare", "mover/backend/s3/s3api", "mover/engine/bufpool", "mover/p2p/peer", "mover/backend/posix", "mover/engine/recall", "mover/backend/s3", "mover/engine/transfer", "mover/engine", "mover/agent/replicadir", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/s3events", "tiering/catalog/changefeed/lustre", "tiering/catalog/changefeed/remote", "tiering/catalog/changefeed/inotify", "cmd/datamove", "cmd/datamove-csi/driver"},
-	"golang.org/x/sys":                            {"tiering/slurm/burstbuffer", "mover/backend/posix/allowance", "mover/backend/posix/xattrs", "mover/backend/posix/fstype", "mover/backend/posix/kernel", "mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3/s3api", "mover/kvstore", "mover/engine/spool", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/agent/replicadir", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result", "tiering/dataset/datasetserver"},
+	"golang.org/x/sys":                            {"tiering/slurm/burstbuffer", "mover/backend/posix/allowance", "mover/backend/posix/xattrs", "mover/backend/posix/fstype", "mover/backend/posix/kernel", "mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3/s3api", "mover/kvstore", "mover/engine/spool", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator/consensus/raftlog", "mover/coordinator", "mover/agent/replicadir", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result", "tiering/dataset/datasetserver"},
 }
 
 // heavy are packages that take a minute to compile, with what is below them, and what does without them.

@@ -27,25 +27,39 @@ type Log interface {
 // local is the log of a ledger that is alone: its own store.
 type local struct{ l *Ledger }
 
-func (s local) Append(_ context.Context, r *ledgerv1.Record) error { return s.l.apply(r) }
-func (s local) Sync(context.Context) error                         { return kvstore.Sync(s.l.storeDir()) }
+func (s local) Append(_ context.Context, r *ledgerv1.Record) error {
+	var drafted *badger.Txn
+	if s.l.drafted.record == r {
+		drafted = s.l.drafted.txn
+	}
+	return s.l.apply(r, drafted)
+}
+
+func (s local) Sync(context.Context) error {
+	present, err := s.l.enter()
+	if err != nil {
+		return kvstore.Sync(s.l.present().dir) // Close syncs when no call begins any more
+	}
+	defer present.uses.Done()
+	return kvstore.Sync(present.dir)
+}
 
 // Apply makes the next change of another ledger also one of this one, which was
-// opened with Options.Follow. A record that is there already is no error.
+// opened with Options.Follow. A record that is there already is no error. In a role that leads, the
+// log of that role applies its records by it, too.
 func (l *Ledger) Apply(_ context.Context, r *ledgerv1.Record) error {
 	if !l.follows {
 		return l.failed("apply to", fmt.Errorf("%w: it makes its own changes", mover.ErrUsage))
 	}
-	if err := l.enter(); err != nil {
+	s, err := l.enter()
+	if err != nil {
 		return err
 	}
-	defer l.uses.Done()
-	l.writer <- struct{}{}
-	defer func() { <-l.writer }()
+	defer s.uses.Done()
 	if r.GetSequence() <= l.sequence.Load() {
 		return nil
 	}
-	if err := l.apply(r); err != nil {
+	if err := l.apply(r, nil); err != nil {
 		return l.failed("apply to", err)
 	}
 	return nil
@@ -53,21 +67,23 @@ func (l *Ledger) Apply(_ context.Context, r *ledgerv1.Record) error {
 
 // apply writes a record to the store, all or nothing. Nothing else writes there but
 // the code that makes a store.
-func (l *Ledger) apply(r *ledgerv1.Record) error {
+func (l *Ledger) apply(r *ledgerv1.Record, drafted *badger.Txn) error {
+	l.applying.Lock()
+	defer l.applying.Unlock()
 	if want := l.sequence.Load() + 1; r.GetSequence() != want {
 		return fmt.Errorf("%w: record %d where %d is next", mover.ErrConflict, r.GetSequence(), want)
 	}
-	txn := l.drafted.txn
-	if l.drafted.record != r { // it was not drafted here
+	txn := drafted
+	if txn == nil {
 		var err error
-		if txn, err = l.restage(r); err != nil {
+		if txn, err = l.store.restage(r); err != nil {
 			return err
 		}
 		defer txn.Discard()
 	}
 	counted, err := l.tallied(r)
 	if err == nil {
-		err = l.commit(txn, storeEntry(storeSequence, number(r.GetSequence())), indexed(r.GetSequence()))
+		err = l.commit(l.store, txn, storeEntry(storeSequence, number(r.GetSequence())), indexed(r.GetSequence()))
 	}
 	if err != nil {
 		return err
@@ -78,18 +94,18 @@ func (l *Ledger) apply(r *ledgerv1.Record) error {
 }
 
 // put writes a record that is not one of the sequence.
-func (l *Ledger) put(r *ledgerv1.Record, own ...*badger.Entry) error {
-	txn, err := l.restage(r)
+func (l *Ledger) put(s *store, r *ledgerv1.Record, own ...*badger.Entry) error {
+	txn, err := s.restage(r)
 	if err != nil {
 		return err
 	}
 	defer txn.Discard()
-	return l.commit(txn, own...)
+	return l.commit(s, txn, own...)
 }
 
 // restage puts the changes of a record into a new transaction.
-func (l *Ledger) restage(r *ledgerv1.Record) (*badger.Txn, error) {
-	txn := l.db.NewTransaction(true)
+func (s *store) restage(r *ledgerv1.Record) (*badger.Txn, error) {
+	txn := s.db.NewTransaction(true)
 	for _, c := range r.GetChanges() {
 		if err := stage(txn, c); err != nil {
 			txn.Discard()
@@ -100,7 +116,7 @@ func (l *Ledger) restage(r *ledgerv1.Record) (*badger.Txn, error) {
 }
 
 // commit adds what the store says of itself to a transaction and writes it.
-func (l *Ledger) commit(txn *badger.Txn, own ...*badger.Entry) error {
+func (l *Ledger) commit(s *store, txn *badger.Txn, own ...*badger.Entry) error {
 	if err := l.room(roomBytes); err != nil {
 		return err
 	}
@@ -112,7 +128,7 @@ func (l *Ledger) commit(txn *badger.Txn, own ...*badger.Entry) error {
 	if err := txn.Commit(); err != nil {
 		return err
 	}
-	l.reserve()
+	s.reserve()
 	return nil
 }
 

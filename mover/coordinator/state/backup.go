@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 
+	"github.com/dgraph-io/badger/v4"
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -30,50 +31,87 @@ const (
 // Backup writes everything that is in the ledger at one moment. Changes go on
 // meanwhile. It fails where the ledger is damaged, instead of writing a part of it.
 func (l *Ledger) Backup(w io.Writer) error {
-	if err := l.enter(); err != nil {
+	m, err := l.Freeze()
+	if err != nil {
 		return err
 	}
-	defer l.uses.Done()
-	if err := l.verify(); err != nil {
-		return l.failed("back up", err)
+	defer m.Release()
+	return m.Write(w)
+}
+
+// Moment is what a ledger is at one moment, until it is released.
+type Moment struct {
+	l        *Ledger
+	store    *store
+	txn      *badger.Txn
+	id       string
+	sequence uint64
+}
+
+// Freeze takes the present moment. It waits for a record that is being applied, and for nothing else.
+func (l *Ledger) Freeze() (*Moment, error) {
+	l.applying.Lock()
+	defer l.applying.Unlock()
+	s, err := l.enter()
+	if err != nil {
+		return nil, err
 	}
-	if err := l.View(func(tx *Tx) error { return l.backup(tx, w) }); err != nil {
-		return l.failed("back up", err)
+	return &Moment{l: l, store: s, txn: s.db.NewTransaction(false), id: l.id.Ledger, sequence: l.sequence.Load()}, nil
+}
+
+// Release lets go of the moment.
+func (m *Moment) Release() {
+	m.txn.Discard()
+	m.store.uses.Done()
+}
+
+// Sync returns when the records up to the moment are on stable storage of this host.
+func (m *Moment) Sync() error {
+	if err := m.l.flush.upTo(m.sequence); err != nil {
+		return m.l.failed("sync", err)
+	}
+	return nil
+}
+
+// Write writes a backup of the moment; see Backup.
+func (m *Moment) Write(w io.Writer) error {
+	err := m.store.verify()
+	if err == nil {
+		err = m.write(w)
+	}
+	if err != nil {
+		return m.l.failed("back up", err)
 	}
 	return nil
 }
 
 // verify reads all tables, because an iterator of Badger passes a damaged block in
 // silence.
-func (l *Ledger) verify() (err error) {
+func (s *store) verify() (err error) {
 	defer kvstore.Caught(&err)
-	if err := l.db.VerifyChecksum(); err != nil {
+	if err := s.db.VerifyChecksum(); err != nil {
 		return kvstore.Damage(err)
 	}
 	return nil
 }
 
-func (l *Ledger) backup(tx *Tx, w io.Writer) error {
+func (m *Moment) write(w io.Writer) error {
 	sum := sha256.New()
 	b := bufio.NewWriterSize(io.MultiWriter(w, sum), backupRecord)
 	if _, err := b.WriteString(backupLine); err != nil {
 		return err
 	}
-	sequence, err := storeNumber(tx.txn, storeSequence)
-	if err != nil {
-		return err
-	}
-	header := &ledgerv1.BackupHeader{Ledger: l.id, Sequence: sequence, CreateTime: timestamppb.Now()}
+	header := &ledgerv1.BackupHeader{Ledger: m.id, Sequence: m.sequence, CreateTime: timestamppb.Now()}
 	if _, err := protodelim.MarshalTo(b, header); err != nil {
 		return err
 	}
-	if err := backupRows(tx, b); err != nil {
+	if err := backupRows(&Tx{txn: m.txn}, b); err != nil {
 		return err
 	}
 	if err := b.Flush(); err != nil {
 		return err
 	}
-	_, err = w.Write(sum.Sum(nil))
+	_, err := w.Write(sum.Sum(nil))
 	return err
 }
 

@@ -48,7 +48,7 @@ func (f *flush) all() error { return f.upTo(f.l.sequence.Load()) }
 // sync does one sync for all waiting callers, without mu while it lasts.
 func (f *flush) sync() {
 	f.running = true
-	sequence := f.l.sequence.Load()
+	sequence := f.l.sequence.Load() // of the present store, or of one that has not been replaced yet: a later one is synced when it is put in place
 	f.mu.Unlock()
 	err := f.l.through.Sync(context.Background()) // what is written must be synced, even if its caller has gone
 	f.mu.Lock()

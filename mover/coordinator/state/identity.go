@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,17 @@ type identity struct {
 	Format int    `json:"format"`
 	Ledger string `json:"ledger"`
 	State  string `json:"state"`
+	// Store is the directory of the store, "" for "store": Replace gives a ledger another one.
+	Store string `json:"store,omitempty"`
+	// Member says that the ledger is one of a cluster: changes of it alone would be lost, or make it another one.
+	Member bool `json:"member,omitempty"`
+}
+
+// firstStore is the store of a ledger that has never replaced it.
+const firstStore = "store"
+
+func (id *identity) storeDir(dir string) string {
+	return filepath.Join(dir, cmp.Or(id.Store, firstStore))
 }
 
 func identityPath(dir string) string      { return filepath.Join(dir, "ledger") }

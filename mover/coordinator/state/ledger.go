@@ -33,6 +33,7 @@ package state
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -71,26 +72,27 @@ type Ledger struct {
 	log     *slog.Logger
 	lock    *kvstore.Lock
 	ballast *kvstore.Ballast
-	db      *badger.DB
-	id      string
-	follows bool
-	through Log
+	follows bool // it was opened to follow: it changes by Apply, also in a role that leads
+	through Log  // of the store itself
 	flush   *flush
 	stop    func() // the background sync, and the looks at the room
-	term    uint64
-	epochs  epochs
+	role    atomic.Pointer[role]
+	retired sync.WaitGroup // stores that another one has replaced, until their calls end
 
 	committed func(time.Duration, error)
 
-	writer   chan struct{} // holds one token, of the change under way; guards the next three
-	nextLog  int           // number of the log that is not yet reserved
-	drafted  Tx            // the change under way
+	writer  chan struct{} // holds one token, of the change under way; guards the next one
+	drafted Tx            // the change under way
+
+	applying turnstile     // is held while a record, or another store, becomes the present one; guards the next four, which are read with mu, too
 	tallies  []tally       // that count what changes
 	sequence atomic.Uint64 // of the last record
+	id       identity
+	store    *store
 
-	mu     sync.Mutex // guards all below
-	closed bool
-	uses   sync.WaitGroup // calls that use the store; none begins when closed
+	mu      sync.Mutex // guards all below, and the change of id and store
+	closed  bool
+	waiting []*waiting // changes for the next turn of a ledger that leads others
 }
 
 // Open opens or makes the ledger in a directory that is of it alone.
@@ -101,13 +103,16 @@ func Open(dir string, o Options) (*Ledger, error) {
 	}
 	id, err := l.identify()
 	if err == nil {
+		err = l.mayOpen(id)
+	}
+	if err == nil {
 		err = l.load(id)
 	}
 	if err != nil {
 		l.lock.Release()
 		return nil, l.failed("open", err)
 	}
-	if err := l.lead(id); err != nil {
+	if err := l.start(id); err != nil {
 		return nil, errors.Join(l.failed("open", err), l.close(0))
 	}
 	return l, nil
@@ -115,7 +120,7 @@ func Open(dir string, o Options) (*Ledger, error) {
 
 // begin locks the directory.
 func begin(dir string, o Options) (*Ledger, error) {
-	l := &Ledger{dir: dir, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), follows: o.Follow, ballast: o.Ballast, writer: make(chan struct{}, 1), committed: o.Committed}
+	l := &Ledger{dir: dir, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), follows: o.Follow, ballast: o.Ballast, writer: make(chan struct{}, 1), applying: make(turnstile, 1), committed: o.Committed}
 	if l.committed == nil {
 		l.committed = func(time.Duration, error) {}
 	}
@@ -127,6 +132,7 @@ func begin(dir string, o Options) (*Ledger, error) {
 		return l, err
 	}
 	l.lock = held
+	l.role.Store(&role{})
 	l.through = local{l}
 	if o.Log != nil {
 		l.through = o.Log(l.through)
@@ -141,12 +147,13 @@ func (l *Ledger) identify() (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(filepath.Join(l.storeDir(), badger.ManifestFilename))
-	switch {
-	case id == nil:
+	if id == nil {
 		return l.create()
+	}
+	_, err = os.Stat(filepath.Join(id.storeDir(l.dir), badger.ManifestFilename))
+	switch {
 	case id.State == stateNew:
-		return id, errors.Join(os.RemoveAll(l.storeDir()), os.RemoveAll(syncedPath(l.dir))) // its making was interrupted
+		return id, errors.Join(os.RemoveAll(id.storeDir(l.dir)), os.RemoveAll(syncedPath(l.dir))) // its making was interrupted
 	case id.State == stateRestoring:
 		return nil, fmt.Errorf("%w: a restore was interrupted; do it again", mover.ErrCorrupt)
 	case err != nil:
@@ -167,6 +174,14 @@ func (l *Ledger) create() (*identity, error) {
 	return id, errors.Join(id.write(l.dir), kvstore.SyncFile(filepath.Dir(l.dir)))
 }
 
+// mayOpen refuses a member of a cluster that is opened as if it were alone.
+func (l *Ledger) mayOpen(id *identity) error {
+	if id.Member && !l.follows {
+		return fmt.Errorf("%w: it is of a member of a cluster, and would get changes that the others do not have; begin the service as that member", mover.ErrConflict)
+	}
+	return nil
+}
+
 // load opens the store between two notes in the lock file.
 func (l *Ledger) load(id *identity) error {
 	if err := l.room(roomBytes); err != nil {
@@ -180,17 +195,19 @@ func (l *Ledger) load(id *identity) error {
 		l.log.Warn("earlier openings of the ledger did not end; if this one does not either, restore a backup",
 			"ledger", l.dir, "openings", unended)
 	}
-	if l.db, err = openStore(l.storeDir(), l.log); err != nil {
+	if err := l.removeOthers(id); err != nil {
 		return errors.Join(err, l.lock.Opened())
 	}
-	l.nextLog = newestLog(kvstore.Logs(l.storeDir()))
-	l.reserve()
+	if l.store, err = openStore(id.storeDir(l.dir), l.log); err != nil {
+		return errors.Join(err, l.lock.Opened())
+	}
+	l.store.reserve()
 	err = l.recognise(id)
 	if err == nil {
 		err = l.reindex()
 	}
 	if err := errors.Join(err, l.lock.Opened()); err != nil {
-		return errors.Join(err, l.db.Close())
+		return errors.Join(err, l.store.db.Close())
 	}
 	return nil
 }
@@ -198,12 +215,12 @@ func (l *Ledger) load(id *identity) error {
 // recognise compares the store with its identity and with what it must at least have.
 func (l *Ledger) recognise(id *identity) error {
 	if id.State == stateNew {
-		err := l.put(nil, storeEntry(storeID, []byte(id.Ledger)))
-		if err := errors.Join(err, kvstore.Sync(l.storeDir())); err != nil {
+		err := l.put(l.store, nil, storeEntry(storeID, []byte(id.Ledger)))
+		if err := errors.Join(err, kvstore.Sync(l.store.dir)); err != nil {
 			return err
 		}
 	}
-	txn := l.db.NewTransaction(false)
+	txn := l.store.db.NewTransaction(false)
 	defer txn.Discard()
 	own, err1 := getIn(txn, []byte{keyStore, storeID})
 	sequence, err2 := storeNumber(txn, storeSequence)
@@ -217,25 +234,24 @@ func (l *Ledger) recognise(id *identity) error {
 	if sequence < least {
 		return fmt.Errorf("%w: it ends with record %d, and record %d was on stable storage", mover.ErrCorrupt, sequence, least)
 	}
-	l.id = id.Ledger
+	l.id = *id
 	l.sequence.Store(sequence)
 	return nil
 }
 
-// lead begins a term, unless the ledger follows another.
-func (l *Ledger) lead(id *identity) error {
+// start begins a term, unless the ledger follows another.
+func (l *Ledger) start(id *identity) error {
 	synced, watched := l.flush.begin(), l.watch()
 	l.stop = func() { watched(); synced() }
 	if !l.follows {
-		if err := l.beginTerm(); err != nil {
+		if err := l.lead(context.Background(), &role{through: l.through}); err != nil {
 			return err
 		}
 	}
 	if id.State == stateReady {
 		return nil
 	}
-	id.State = stateReady
-	if err := id.write(l.dir); err != nil {
+	if err := l.rewrite(func(id *identity) { id.State = stateReady }); err != nil {
 		return err
 	}
 	l.log.Info("new ledger", "ledger", l.dir, "id", id.Ledger)
@@ -257,10 +273,11 @@ func (l *Ledger) close(need int64) error {
 	if !first || err != nil {
 		return err
 	}
-	l.uses.Wait()
+	l.present().uses.Wait()
+	l.retired.Wait()
 	l.stop()
 	err = l.flush.all()
-	err = errors.Join(err, l.flush.close(), l.db.Close())
+	err = errors.Join(err, l.flush.close(), l.present().db.Close())
 	l.lock.Release()
 	return err
 }
@@ -279,15 +296,28 @@ func (l *Ledger) leave(need int64) (first bool, err error) {
 	return true, nil
 }
 
-// enter begins a use of the store; the caller ends it by uses.Done.
-func (l *Ledger) enter() error {
+// turnstile is a lock over which its holder may sleep: a goroutine that waits for it is blocked in virtual time, too.
+type turnstile chan struct{}
+
+func (t turnstile) Lock()   { t <- struct{}{} }
+func (t turnstile) Unlock() { <-t }
+
+// present is the present store.
+func (l *Ledger) present() *store {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.store
+}
+
+// enter begins a use of the present store; the caller ends it by uses.Done.
+func (l *Ledger) enter() (*store, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return l.failed("use", fmt.Errorf("%w: it is closed", mover.ErrUsage))
+		return nil, l.failed("use", fmt.Errorf("%w: it is closed", mover.ErrUsage))
 	}
-	l.uses.Add(1)
-	return nil
+	l.store.uses.Add(1)
+	return l.store, nil
 }
 
 // room refuses what would fill the disk. A full one is given the ballast.
@@ -324,14 +354,13 @@ func (l *Ledger) watch() (stop func()) {
 // Admits says why nothing new should be put into the ledger, although it still takes changes: mover.ErrFull.
 func (l *Ledger) Admits() error { return l.ballast.Admits() }
 
-func (l *Ledger) storeDir() string { return filepath.Join(l.dir, "store") }
-
-// Sync returns when everything that was written before outlives a power cut.
+// Sync returns when everything that was written before outlives a power cut of this host.
 func (l *Ledger) Sync() error {
-	if err := l.enter(); err != nil {
+	s, err := l.enter()
+	if err != nil {
 		return err
 	}
-	defer l.uses.Done()
+	defer s.uses.Done()
 	if err := l.flush.all(); err != nil {
 		return l.failed("sync", err)
 	}

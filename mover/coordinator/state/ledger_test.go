@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	kill.Main(map[string]func(string) error{"write": write, "live": live, "live once": liveOnce, "look": look, "flood": flood})
+	kill.Main(map[string]func(string) error{"write": write, "live": live, "live once": liveOnce, "look": look, "flood": flood, "replace": replaceOnce})
 	goleak.VerifyTestMain(m)
 }
 
@@ -457,7 +457,7 @@ func (s *tape) Append(ctx context.Context, r *ledgerv1.Record) error {
 func dump(t testing.TB, l *Ledger) map[string]string {
 	t.Helper()
 	m := map[string]string{}
-	must.Do(t, l.db.View(func(txn *badger.Txn) error {
+	must.Do(t, l.store.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

@@ -22,14 +22,14 @@ func indexed(sequence uint64) *badger.Entry {
 
 // reindex makes the indexes what the rows are, where another version has written last. Interrupted, it begins anew.
 func (l *Ledger) reindex() error {
-	txn := l.db.NewTransaction(false)
+	txn := l.store.db.NewTransaction(false)
 	defer txn.Discard()
 	said, err := getIn(txn, []byte{keyStore, storeIndexed})
 	want := indexed(l.sequence.Load())
 	if err != nil || bytes.Equal(said, want.Value) {
 		return err
 	}
-	w := &indexWriter{l: l, txn: l.db.NewTransaction(true)}
+	w := &indexWriter{l: l, txn: l.store.db.NewTransaction(true)}
 	defer func() { w.txn.Discard() }()
 	if err := w.dropStale(txn); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (l *Ledger) reindex() error {
 	if err := w.addMissing(txn); err != nil {
 		return err
 	}
-	if err := l.commit(w.txn, want); err != nil {
+	if err := l.commit(l.store, w.txn, want); err != nil {
 		return err
 	}
 	if w.changed > 0 {
@@ -132,9 +132,9 @@ func (w *indexWriter) does(bytes int, err error) error {
 	if w.bytes += bytes; err != nil || w.bytes < reindexBytes {
 		return err
 	}
-	if err := w.l.commit(w.txn); err != nil {
+	if err := w.l.commit(w.l.store, w.txn); err != nil {
 		return err
 	}
-	w.txn, w.bytes = w.l.db.NewTransaction(true), 0
+	w.txn, w.bytes = w.l.store.db.NewTransaction(true), 0
 	return nil
 }

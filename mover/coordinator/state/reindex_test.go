@@ -51,11 +51,11 @@ func TestIndexesOfAnOlderVersion(t *testing.T) {
 			}
 			want := dump(t, l)
 			maps.DeleteFunc(want, func(key, _ string) bool { return !isIndex(key) })
-			txn := l.db.NewTransaction(true)
+			txn := l.store.db.NewTransaction(true)
 			write := func(entries []string) {
 				c.older(t, l, txn, entries)
 				must.Do(t, txn.Commit())
-				txn = l.db.NewTransaction(true)
+				txn = l.store.db.NewTransaction(true)
 			}
 			entries := slices.Sorted(maps.Keys(want))
 			if c.same || strings.Contains(c.name, "after") {

@@ -56,7 +56,7 @@ func (l *Ledger) mayRestore() error {
 
 // clear removes what a restore makes, the identity last.
 func (l *Ledger) clear() error {
-	for _, path := range []string{l.storeDir(), syncedPath(l.dir), identityPath(l.dir)} {
+	for _, path := range []string{(&identity{}).storeDir(l.dir), syncedPath(l.dir), identityPath(l.dir)} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}
@@ -84,20 +84,20 @@ func (l *Ledger) restore(r io.Reader) (err error) {
 	if err := id.write(l.dir); err != nil {
 		return err
 	}
-	if l.db, err = openStore(l.storeDir(), l.log); err != nil {
+	s, err := openStore(id.storeDir(l.dir), l.log)
+	if err != nil {
 		return err
 	}
-	l.nextLog = newestLog(kvstore.Logs(l.storeDir()))
-	err = l.fill(in, header)
-	if err := errors.Join(err, l.db.Close()); err != nil {
+	err = l.fill(s, in, header, restoreTerms)
+	if err := errors.Join(err, s.db.Close()); err != nil {
 		return err
 	}
 	id.State = stateReady
 	return errors.Join(id.write(l.dir), kvstore.SyncFile(filepath.Dir(l.dir)))
 }
 
-// fill writes the rows of a backup, and then what makes them a ledger.
-func (l *Ledger) fill(in *reader, header *ledgerv1.BackupHeader) error {
+// fill writes the rows of a backup, and then what makes them a ledger, in a term so many later.
+func (l *Ledger) fill(s *store, in *reader, header *ledgerv1.BackupHeader, terms uint64) error {
 	for {
 		record, err := in.record()
 		if err != nil {
@@ -106,24 +106,26 @@ func (l *Ledger) fill(in *reader, header *ledgerv1.BackupHeader) error {
 		if record == nil {
 			break
 		}
-		if err := l.put(record); err != nil {
+		if err := l.put(s, record); err != nil {
 			return err
 		}
 	}
-	if err := l.name(header); err != nil {
+	if err := l.name(s, header, terms); err != nil {
 		return err
 	}
-	return kvstore.Sync(l.storeDir())
+	return kvstore.Sync(s.dir)
 }
 
-// name makes a store the ledger of a backup, in a term that the lost one did not have.
-func (l *Ledger) name(header *ledgerv1.BackupHeader) error {
-	txn := l.db.NewTransaction(true)
+// name makes a store the ledger of a backup.
+func (l *Ledger) name(s *store, header *ledgerv1.BackupHeader, terms uint64) error {
+	txn := s.db.NewTransaction(true)
 	defer txn.Discard()
 	tx := &Tx{txn: txn, record: &ledgerv1.Record{}}
-	term, err := counter(tx, counterTerm)
-	if err := errors.Join(err, setCounter(tx, counterTerm, term+restoreTerms)); err != nil {
-		return err
+	if terms > 0 {
+		term, err := counter(tx, counterTerm)
+		if err := errors.Join(err, setCounter(tx, counterTerm, term+terms)); err != nil {
+			return err
+		}
 	}
-	return l.commit(txn, storeEntry(storeID, []byte(header.GetLedger())), storeEntry(storeSequence, number(header.GetSequence())), indexed(header.GetSequence()))
+	return l.commit(s, txn, storeEntry(storeID, []byte(header.GetLedger())), storeEntry(storeSequence, number(header.GetSequence())), indexed(header.GetSequence()))
 }

@@ -46,7 +46,7 @@ func flood(argument string) error {
 		err = l.load(id)
 	}
 	if err == nil {
-		err = l.lead(id)
+		err = l.start(id)
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -75,13 +76,25 @@ func OpenBallast(dir string, log *slog.Logger) (*kvstore.Ballast, error) {
 	return kvstore.OpenBallast(dir, ballastBytes, roomBytes, log)
 }
 
+// store is an open store.
+type store struct {
+	dir     string
+	db      *badger.DB
+	nextLog int            // number of the log that is not yet reserved; of the one goroutine that writes
+	uses    sync.WaitGroup // calls that use it; none begins when the ledger is closed, or has another one
+}
+
 // openStore opens or makes the store. Its tables are read whole before.
-func openStore(dir string, log *slog.Logger) (*badger.DB, error) {
+func openStore(dir string, log *slog.Logger) (*store, error) {
 	o := storeOptions(dir, log)
 	if err := kvstore.Verify(o); err != nil {
 		return nil, err
 	}
-	return kvstore.Open(o)
+	db, err := kvstore.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &store{dir: dir, db: db, nextLog: newestLog(kvstore.Logs(dir))}, nil
 }
 
 // storeNumber reads a number that the store says of itself, 0 for nothing.
@@ -97,15 +110,13 @@ func storeNumber(txn *badger.Txn, what byte) (uint64, error) {
 }
 
 // reserve allocates the blocks of a log that is new.
-func (l *Ledger) reserve() {
-	if kvstore.Reserve(l.logPath(l.nextLog), memTableBytes+memTableBytes/4) {
-		l.nextLog++
+func (s *store) reserve() {
+	if kvstore.Reserve(s.logPath(s.nextLog), memTableBytes+memTableBytes/4) {
+		s.nextLog++
 	}
 }
 
-func (l *Ledger) logPath(n int) string {
-	return filepath.Join(l.storeDir(), fmt.Sprintf("%05d.mem", n))
-}
+func (s *store) logPath(n int) string { return filepath.Join(s.dir, fmt.Sprintf("%05d.mem", n)) }
 
 // newestLog finds the number of the log that Badger writes to.
 func newestLog(paths []string) (newest int) {

@@ -30,10 +30,11 @@ func Count[M proto.Message, K comparable](ctx context.Context, l *Ledger, t *Tab
 // Sum begins to sum what each row of a table adds, which has so many bytes. It reads the table once, as it is now,
 // while others change it.
 func Sum[M proto.Message, K comparable](ctx context.Context, l *Ledger, t *Table[M], of func(m M, bytes int, add func(K, int64))) (*Tally[K], error) {
-	if err := l.enter(); err != nil {
+	s, err := l.enter()
+	if err != nil {
 		return nil, err
 	}
-	defer l.uses.Done()
+	defer s.uses.Done()
 	y := &Tally[K]{table: t.name, counts: map[K]int64{}, sum: func(value []byte, by map[K]int64, sign int64) error {
 		m, err := t.decode(value)
 		if err == nil {
@@ -41,10 +42,10 @@ func Sum[M proto.Message, K comparable](ctx context.Context, l *Ledger, t *Table
 		}
 		return err
 	}}
-	l.writer <- struct{}{} // between two changes: what the reading sees, and what comes behind it
-	txn := l.db.NewTransaction(false)
+	l.applying.Lock() // between two changes: what the reading sees, and what comes behind it
+	txn := s.db.NewTransaction(false)
 	l.tallies = append(l.tallies, y)
-	<-l.writer
+	l.applying.Unlock()
 	defer txn.Discard()
 	for found, err := range (&Tx{txn: txn}).scan(t.row(nil), Range{}, true) {
 		if err == nil {
@@ -107,7 +108,7 @@ func (y *Tally[K]) change(l *Ledger, r *ledgerv1.Record) (done func(), err error
 			continue
 		}
 		if txn == nil {
-			txn = l.db.NewTransaction(false)
+			txn = l.store.db.NewTransaction(false)
 			defer txn.Discard()
 		}
 		was, err := before(txn, r.GetChanges()[:i], c)
