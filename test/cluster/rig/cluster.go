@@ -101,7 +101,7 @@ type Cluster struct {
 	real     bool
 	weather  atomic.Pointer[Weather]
 	ahead    atomic.Int64 // the clock of the coordinator's machine
-	power    *power       // nil where it is never cut
+	disk     *disk        // of the ledger; nil in real time
 	refusals sync.Map     // errors, by the directory below which workers that are goroutines can not write
 
 	*api.Client
@@ -171,8 +171,11 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	}
 	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, home: o.Home, real: o.Real, Agents: map[string]*Agent{}}
 	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
+	if !o.Real {
+		c.disk = &disk{cluster: c, dir: c.ledgerDir(), image: filepath.Join(dir, "ledger.synced")}
+	}
 	if o.Power {
-		c.power = &power{dir: c.ledgerDir(), image: filepath.Join(dir, "ledger.synced")}
+		c.disk.cuts = true
 	}
 	if o.Conf == nil {
 		scratch := filepath.Join(dir, "scratch")
@@ -289,8 +292,8 @@ func (c *Cluster) Start() {
 	c.t.Helper()
 	var err error
 	var o state.Options
-	if c.power != nil {
-		o.Log = c.power.log
+	if c.disk != nil {
+		o.Log = c.disk.log
 	}
 	if c.ledger, err = state.Open(c.ledgerDir(), o); err != nil {
 		c.t.Fatal(err)

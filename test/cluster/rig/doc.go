@@ -40,6 +40,13 @@
 // [Cluster.Refuse] has what workers write below a directory fail, as where there is no
 // room, or no right to.
 //
+// [Cluster.PowerCut] leaves of the ledger what was synced last, and of its logs some pages of what was written since then. Journals of workers and the
+// trees of tiers keep all: of those test/power shows a real cut.
+//
+// A [Weather] may have a worker die in the middle of a call or a message; the state of that one is what it wrote until then.
+//
+// [Cluster.SetClock] sets the clock by which the coordinator decides. Epochs, and what agents and callers measure, go by that of the bubble.
+//
 // [Cluster.Sleep] holds each call and each message of a worker until [Cluster.Wake].
 //
 // # What a bubble does not control

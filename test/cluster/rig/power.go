@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"testing/synctest"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -19,21 +20,23 @@ import (
 	"datamove.dev/mover/coordinator/state"
 )
 
-// power is what a ledger has on stable storage: what it had when it was synced last.
-type power struct {
-	dir   string
-	image string // beside all that a crash keeps
+// disk is that of a ledger. It takes its time to sync, and where its power may be cut it knows what it had when it was synced last.
+type disk struct {
+	cluster *Cluster
+	cuts    bool
+	dir     string
+	image   string // beside all that a crash keeps
 
 	mu  sync.Mutex // held while a record is written, and while an image is made
 	err error      // of an image; guarded by mu
 }
 
 // log is state.Options.Log.
-func (p *power) log(own state.Log) state.Log { return &syncedLog{own, p} }
+func (p *disk) log(own state.Log) state.Log { return &syncedLog{own, p} }
 
 type syncedLog struct {
 	state.Log
-	p *power
+	p *disk
 }
 
 func (l *syncedLog) Append(ctx context.Context, r *ledgerv1.Record) error {
@@ -43,14 +46,20 @@ func (l *syncedLog) Append(ctx context.Context, r *ledgerv1.Record) error {
 }
 
 func (l *syncedLog) Sync(ctx context.Context) error {
-	l.p.mu.Lock()
-	l.p.err = errors.Join(l.p.err, l.p.take())
-	l.p.mu.Unlock()
+	if l.p.cuts {
+		l.p.mu.Lock()
+		l.p.err = errors.Join(l.p.err, l.p.take())
+		l.p.mu.Unlock()
+	}
+	if w := l.p.cluster.weather.Load(); w != nil {
+		takes, _ := (*w).Call("", 0, "store")
+		time.Sleep(takes)
+	}
 	return l.Log.Sync(ctx)
 }
 
 // take makes the image. A store merges its tables meanwhile: an image is of one moment when the list of them was not written to.
-func (p *power) take() error {
+func (p *disk) take() error {
 	for {
 		before := p.tables()
 		err := errors.Join(os.RemoveAll(p.image), imageOf(p.dir, p.image))
@@ -61,13 +70,13 @@ func (p *power) take() error {
 }
 
 // tables is the list of the tables of the store.
-func (p *power) tables() []byte {
+func (p *disk) tables() []byte {
 	text, _ := os.ReadFile(filepath.Join(p.dir, "store", badger.ManifestFilename)) // none yet
 	return text
 }
 
 // last is an image of what is on stable storage now, and stays it. There is one since the ledger was opened.
-func (p *power) last() (string, error) {
+func (p *disk) last() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.image + ".last"
@@ -132,9 +141,9 @@ func tearPage(from, to *os.File, at int64, dice *rand.Rand) error {
 func (c *Cluster) PowerCut(dice *rand.Rand) {
 	c.t.Helper()
 	synctest.Wait()
-	image, err := c.power.last()
+	image, err := c.disk.last()
 	c.Crash()
-	if err := errors.Join(err, tear(c.power.dir, image, dice), restore(c.power.dir, image)); err != nil {
+	if err := errors.Join(err, tear(c.disk.dir, image, dice), restore(c.disk.dir, image)); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -19,7 +19,7 @@ type Weather interface {
 	// Message is the fate of a message between the coordinator and an agent, or a caller, which is named "". The method is that of
 	// gRPC; sent is on the way to the coordinator. A call has one fate for both of its ways.
 	Message(agent, method string, sent bool) Fate
-	// Call is how long a call of a worker to its backend takes: op is that of mover.Backend. Also "begin", which is its start for a task, and
+	// Call is how long a call of a worker to its backend takes: op is that of mover.Backend. "store" of the agent "" is a sync of the ledger. Also "begin", which is its start for a task, and
 	// "hear", which is a message of its agent. A worker that dies does so at once, in the middle of what else it does.
 	Call(agent string, pid int, op string) (takes time.Duration, dies bool)
 }

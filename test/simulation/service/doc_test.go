@@ -2,7 +2,8 @@
 // virtual time (test/cluster/rig says what of that is real, and what a bubble does not control).
 //
 // A seed stands for a world: what there is, a list of steps, and the chances of faults. A step is what a caller asks for, or what
-// goes wrong with a process, a node, or a network. Between the steps messages are late, lost, or come twice, and calls to backends take their time.
+// goes wrong with a process, a node, a network, a clock or a disk; a trap has that happen at the very moment of a call or a message.
+// Steps belong to domains (domain_test.go), of which a world has some. Between the steps messages are late, lost, or come twice, and calls to backends take their time.
 // The fate of a message is drawn from the seed, the agent, the method, and how many there were of it before.
 // At the end all faults are mended, and the service has to come to rest.
 //
@@ -19,7 +20,8 @@
 //   - what is done is there: contents, times of files and directories; nothing temporary is left;
 //   - what was submitted twice with one key is one task;
 //   - each lease that was given and not dropped is there, and each version has a whole replica;
-//   - when all is released, nothing is left on the node-local tiers.
+//   - when all is released, nothing is left on the node-local tiers;
+//   - what several callers were told of a key, a task, a lease or a pin has one order that explains it (porcupine).
 //
 // # Failures
 //
