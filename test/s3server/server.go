@@ -80,7 +80,7 @@ type Upload struct {
 	From    []string // the addresses that began it and gave it parts
 }
 
-// Objects are the objects whose key, after the bucket and a slash, begins with a prefix; sorted.
+// Objects are the objects with keys, after the bucket and a slash, that begin with a prefix; sorted.
 func (s *Server) Objects(prefix string) (all []Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

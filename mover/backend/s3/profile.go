@@ -166,7 +166,7 @@ type prober struct {
 	store       s3api.Store
 	bucket, dir string
 	made        []string // also what may have been made, as its answer was lost
-	unanswered  bool     // an upload may have been begun, whose id is not known
+	unanswered  bool     // an upload may have been begun, and its id is not known
 }
 
 // makes notes a key that a call has made, unless its error says that it has not.

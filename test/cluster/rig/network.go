@@ -25,7 +25,28 @@ func (g *goroutine) dial(ctx context.Context, network, address string) (net.Conn
 	if line == nil {
 		return c.Peers.dial(ctx, network, address)
 	}
-	return g.life.keeps(conn{line, g.life})
+	return g.life.keeps(storeConn{line, g.life})
+}
+
+// storeConn is the connection of a worker to a store.
+type storeConn struct {
+	net.Conn
+	life *life
+}
+
+func (c storeConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if passErr := c.life.pass(); passErr != nil { // it came while it slept, or died
+		return 0, passErr
+	}
+	return n, err
+}
+
+func (c storeConn) Write(p []byte) (int, error) {
+	if err := c.life.pass(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
 }
 
 // Died reports whether a worker, by the RemoteAddr of its requests, was killed while it worked.
