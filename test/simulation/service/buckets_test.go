@@ -245,6 +245,9 @@ func (r *buckets) files(dir string) map[string]uint64 {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), mover.TempPrefix) {
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), mover.TempPrefix) {
 			return err
 		}
