@@ -296,7 +296,7 @@ func (r *buckets) failsOf(m moved, x *pb.Task) bool {
 	case "HELD":
 		return true // by a worker that was killed, of another task, for staleAfter
 	}
-	return strings.Contains(x.GetError(), "was to read there first") // a task that failed
+	return strings.Contains(x.GetError(), ", which was to ") // do something there before it, and failed
 }
 
 func (r *buckets) altered() bool {
