@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 
@@ -50,6 +51,8 @@ type Resolver struct {
 	KeepFree map[string]int32
 	// Adapt changes the options of a bucket, beyond what its tier says; nil changes none.
 	Adapt func(l location.Location, o *s3.Options)
+	// Dial connects to stores; nil uses the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// FileSystem returns the driver for the file system of an open directory; nil has none.
 	FileSystem func(dir int) (mover.FileSystem, error)
 }
@@ -207,7 +210,7 @@ func (s Resolver) openBucket(ctx context.Context, l location.Location, o engine.
 // Bucket says how to reach the bucket of l: as its tier describes it, or else as
 // the AWS environment does.
 func (s Resolver) Bucket(l location.Location) (s3.Options, error) {
-	o := s3.Options{Bucket: l.Bucket, Prefix: l.Prefix}
+	o := s3.Options{Bucket: l.Bucket, Prefix: l.Prefix, Dial: s.Dial}
 	if l.Tier == "" {
 		if s.Closed {
 			return o, &mover.Error{Op: "open", Location: l.String(), Err: fmt.Errorf("%w: the service has credentials for tiers only; name the bucket by its tier", mover.ErrPermission)}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"datamove.dev/mover"
@@ -70,7 +71,14 @@ type Helper struct {
 	counters transfer.Counters
 
 	mu    sync.Mutex
-	pairs map[int]*pair // guarded by mu
+	pairs map[int]*helped // guarded by mu, which is not held while one opens
+}
+
+// helped is a pair of places that is open, or is being opened.
+type helped struct {
+	over chan struct{} // closed when it is not being opened any more
+	pair *pair         // nil before that; written with Helper.mu held, as err
+	err  error
 }
 
 // Help returns a helper for a request. It opens places when there is work for them,
@@ -80,7 +88,7 @@ func Help(r Request, open Opener) (*Helper, error) {
 		return nil, err
 	}
 	r.limit()
-	return &Helper{request: &r, open: open, pairs: map[int]*pair{}}, nil
+	return &Helper{request: &r, open: open, pairs: map[int]*helped{}}, nil
 }
 
 // Do does one work of a pair; see transfer.Hand.Do.
@@ -104,8 +112,10 @@ func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(conte
 func (h *Helper) Width() (width int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, p := range h.pairs {
-		width = max(width, p.gate.Width())
+	for _, o := range h.pairs {
+		if o.pair != nil {
+			width = max(width, o.pair.gate.Width())
+		}
 	}
 	return width
 }
@@ -113,34 +123,62 @@ func (h *Helper) Width() (width int) {
 // Snapshot implements Live.
 func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters, h.request.Limiter) }
 
-// Close closes the places.
+// Close closes the places, when all works have ended.
 func (h *Helper) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var err error
-	for _, p := range h.pairs {
-		err = Gravest(err, p.close())
+	for _, o := range h.pairs {
+		if o.pair != nil {
+			err = Gravest(err, o.pair.close())
+		}
 	}
-	h.pairs = map[int]*pair{}
+	h.pairs = map[int]*helped{}
 	return err
 }
 
+// pair is a pair of places, which the first work opens: the others wait for it.
 func (h *Helper) pair(ctx context.Context, index int) (*pair, error) {
+	for {
+		h.mu.Lock()
+		o := h.pairs[index]
+		first := o == nil
+		if first {
+			o = &helped{over: make(chan struct{})}
+			h.pairs[index] = o
+		}
+		h.mu.Unlock()
+		if first {
+			return h.first(ctx, index, o)
+		}
+		select {
+		case <-o.over:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if o.err == nil {
+			return o.pair, nil
+		}
+		if ctx.Err() != nil || !errors.Is(o.err, context.Canceled) { // the first work was stopped, and this one was not
+			return nil, o.err
+		}
+	}
+}
+
+// first opens a pair.
+func (h *Helper) first(ctx context.Context, index int, o *helped) (*pair, error) {
+	src, dst, err := h.request.ends(index)
+	var p *pair
+	if err == nil {
+		p, err = h.openPair(ctx, index, src, dst)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p := h.pairs[index]; p != nil {
-		return p, nil
+	if o.pair, o.err = p, err; err != nil {
+		delete(h.pairs, index)
 	}
-	src, dst, err := h.request.ends(index)
-	if err != nil {
-		return nil, err
-	}
-	p, err := h.openPair(ctx, index, src, dst)
-	if err != nil {
-		return nil, err
-	}
-	h.pairs[index] = p
-	return p, nil
+	close(o.over)
+	return p, err
 }
 
 func (h *Helper) openPair(ctx context.Context, index int, src, dst location.Location) (*pair, error) {

@@ -38,9 +38,8 @@ type patient struct {
 	retry.Options
 }
 
-func (p patient) OpenManifest(ctx context.Context) (r io.ReadCloser, err error) {
-	err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) { r, err = p.manifestStore.OpenManifest(ctx); return err })
-	return r, err
+func (p patient) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
+	return p.opens(ctx, func() (io.ReadCloser, error) { return p.manifestStore.OpenManifest(ctx) })
 }
 
 // nearest is the manifest of the place, or else of the nearest tree above it. It is a manifest.Opener.
@@ -51,9 +50,9 @@ func (p patient) nearest(ctx context.Context) (io.ReadCloser, error) {
 		return r, err
 	}
 	part := new(manifest.Part)
-	err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) {
-		part.ReadCloser, part.Below, err = low.OpenManifestAbove(ctx)
-		return err
+	part.ReadCloser, err = p.opens(ctx, func() (r io.ReadCloser, err error) {
+		r, part.Below, err = low.OpenManifestAbove(ctx)
+		return r, err
 	})
 	if err != nil {
 		return nil, err
@@ -67,9 +66,8 @@ func (p patient) overlay(place mover.Backend, reads bool) mover.Backend {
 	if !ok || !reads {
 		return manifest.Overlay(place, p.nearest)
 	}
-	return manifest.Nested(place, p.nearest, func(ctx context.Context, dir string) (r io.ReadCloser, err error) {
-		err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) { r, err = high.OpenManifestBelow(ctx, dir); return err })
-		return r, err
+	return manifest.Nested(place, p.nearest, func(ctx context.Context, dir string) (io.ReadCloser, error) {
+		return p.opens(ctx, func() (io.ReadCloser, error) { return high.OpenManifestBelow(ctx, dir) })
 	})
 }
 

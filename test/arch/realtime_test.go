@@ -3,6 +3,8 @@ package arch
 // realTime are the packages whose tests depend on real time, and how often: each number may only fall. In hermetic packages everything counts that is not found to be
 // in a bubble; some is, and is called through an interface or a table. In system packages, which wait for real processes, a literal duration counts.
 var realTime = map[string]clock{
+	"test/memnet":                         {waits: 1, measures: 2}, // deadlines of connections
+	"test/s3server":                       {waits: 2},              // what its faults say, in virtual time
 	"bench/hardware":                      {limits: 1},
 	"bench/loadgen":                       {waits: 1},
 	"bench/multinode":                     {waits: 1},

@@ -86,7 +86,9 @@ func (j *Job) Open(ctx context.Context, l location.Location, o engine.OpenOption
 
 // Resolver is the tiers of the job with their secrets, for a component that opens locations by itself, through Metered.
 func (j *Job) Resolver() backend.Resolver {
-	return resolverOf(j.order, j.agent.keys, j.options.FileSystem)
+	s := resolverOf(j.order, j.agent.keys, j.options.FileSystem)
+	s.Dial = j.options.Dial
+	return s
 }
 
 // Metered has the calls of what open opens counted.

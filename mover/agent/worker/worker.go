@@ -24,7 +24,7 @@ type Options struct {
 	Stderr     io.Writer                                                            // of logs, as text; nil means no log
 	FileSystem func(dir int) (mover.FileSystem, error)                              // knows more of the file system of an open directory; nil knows of none
 	Around     func(engine.Opener) engine.Opener                                    // is put around what opens places; nil is nothing
-	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // connects to other agents; nil uses the network
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // connects to other agents, to stores and to AWS; nil uses the network
 }
 
 // Run serves the agent at the other end of conn until its job is done, or until conn

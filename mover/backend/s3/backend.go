@@ -115,7 +115,7 @@ func (p *Backend) dial(ctx context.Context, api s3api.Options) (err error) {
 	if o.Encryption != "" {
 		p.encrypted = &encrypted{
 			Store: p.store, asked: s3api.Encryption{Algorithm: o.Encryption, Key: o.KMSKey}, bucket: p.bucket, where: o.Region, removal: o.Stall,
-			probe: func() string { return p.ownKey("probe-" + randomName()) }, proving: semaphore.NewWeighted(1),
+			probe: func() string { return p.ownKey(probePrefix + randomName()) }, proving: semaphore.NewWeighted(1),
 		}
 		p.store = p.encrypted
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type Options struct {
 	Renew         func(ctx context.Context) (s3api.Keys, error)
 	CABundle      string
 	Client        string
+	Dial          func(ctx context.Context, network, address string) (net.Conn, error)
 
 	Prefix string // keys below it are the place; "" is the whole bucket
 
@@ -63,7 +65,7 @@ type Options struct {
 func (o *Options) API() s3api.Options {
 	return s3api.Options{
 		Endpoint: o.Endpoint, Region: o.Region, RequireRegion: o.RequireRegion, Bucket: o.Bucket, PathStyle: o.PathStyle,
-		Credentials: o.Credentials, Tier: o.Tier, KeyText: o.KeyText, Renew: o.Renew, CABundle: o.CABundle, Client: o.Client,
+		Credentials: o.Credentials, Tier: o.Tier, KeyText: o.KeyText, Renew: o.Renew, CABundle: o.CABundle, Client: o.Client, Dial: o.Dial,
 		Parallel: o.Parallel, Stall: o.Stall, Logger: o.Logger,
 	}
 }

@@ -121,10 +121,13 @@ func (s *steady) ListUploads(ctx context.Context, prefix string) iter.Seq2[s3api
 
 // probed finds out what the bucket can do. doubt says why that is not known for sure, although it was asked for again.
 func (p *Backend) probed(ctx context.Context) (found Profile, doubt, err error) {
+	if err := p.cleanOld(ctx); err != nil {
+		p.opts.Logger.WarnContext(ctx, "old probes of the bucket can not be removed", "place", p.address, "err", err)
+	}
 	var waited time.Duration
 	for range probeRuns {
 		calls := &steady{Store: p.store, waited: waited}
-		probe := prober{store: calls, bucket: p.bucket, dir: p.ownKey("probe-" + randomName())}
+		probe := prober{store: calls, bucket: p.bucket, dir: p.ownKey(probePrefix + randomName())}
 		found, err = probe.run(ctx)
 		doubt = calls.doubt
 		if left := probe.clean(context.WithoutCancel(ctx)); left != nil {

@@ -165,7 +165,22 @@ func randomName() string {
 type prober struct {
 	store       s3api.Store
 	bucket, dir string
-	made        []string
+	made        []string // also what may have been made, as its answer was lost
+	unanswered  bool     // an upload may have been begun, and its id is not known
+}
+
+// makes notes a key that a call has made, unless its error says that it has not.
+func (q *prober) makes(key string, err error) {
+	if err == nil || !s3api.Declined(err) {
+		q.made = append(q.made, key)
+	}
+}
+
+// begin begins an upload.
+func (q *prober) begin(ctx context.Context, w s3api.Put) (s3api.Upload, error) {
+	begun, err := q.store.CreateUpload(ctx, w)
+	q.unanswered = q.unanswered || err != nil && !s3api.Declined(err)
+	return s3api.Upload{Key: w.Key, ID: begun.ID}, err
 }
 
 var (
@@ -222,9 +237,7 @@ func (q *prober) put(ctx context.Context, name string, w s3api.Put) (s3api.Store
 		w.Data = probeBody
 	}
 	got, err := q.store.Put(ctx, w)
-	if err == nil {
-		q.made = append(q.made, w.Key)
-	}
+	q.makes(w.Key, err)
 	return got, err
 }
 
@@ -278,9 +291,7 @@ func (q *prober) gets(ctx context.Context, etag string) error {
 
 func (q *prober) copies(ctx context.Context, etag string) error {
 	_, err := q.store.Copy(ctx, s3api.Source{Bucket: q.bucket, Key: q.key("put"), IfMatch: etag}, s3api.Put{Key: q.key("copy")})
-	if err == nil {
-		q.made = append(q.made, q.key("copy"))
-	}
+	q.makes(q.key("copy"), err)
 	return err
 }
 
@@ -291,12 +302,10 @@ func (q *prober) copiesParts(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	u := s3api.Upload{Key: q.key("copied")}
-	begun, err := q.store.CreateUpload(ctx, s3api.Put{Key: u.Key})
+	u, err := q.begin(ctx, s3api.Put{Key: q.key("copied")})
 	if err != nil {
 		return false
 	}
-	u.ID = begun.ID
 	q.made = append(q.made, u.Key)
 	defer func() { _ = q.store.AbortUpload(context.WithoutCancel(ctx), u) }() // completed, if all went well
 	part, err := q.store.CopyPart(ctx, u, 1, s3api.Source{Bucket: q.bucket, Key: from.Key, IfMatch: from.ETag}, 0, from.Size)
@@ -312,16 +321,14 @@ func (q *prober) copiesParts(ctx context.Context) bool {
 
 // multipart tries an upload of one part: with wrong checksums, then right.
 func (q *prober) multipart(ctx context.Context, f *Profile) {
-	u := s3api.Upload{Key: q.key("parts")}
-	w := s3api.Put{Key: u.Key, FullObject: true}
+	w := s3api.Put{Key: q.key("parts"), FullObject: true}
 	if f.KeepsTags {
 		w.Tags = probeTags
 	}
-	begun, err := q.store.CreateUpload(ctx, w)
+	u, err := q.begin(ctx, w)
 	if err != nil {
 		return
 	}
-	u.ID = begun.ID
 	q.made = append(q.made, u.Key)
 	f.ListsUploads = q.listsUpload(ctx, u)
 	defer func() { _ = q.store.AbortUpload(context.WithoutCancel(ctx), u) }() // completed, if all went well
@@ -349,11 +356,10 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 
 // guards reports whether an upload replaces only what it is told to: it is completed on three conditions, of which the last one holds.
 func (q *prober) guards(ctx context.Context, w s3api.Put, etag string, bare bool) bool {
-	begun, err := q.store.CreateUpload(ctx, w)
+	u, err := q.begin(ctx, w)
 	if err != nil {
 		return false
 	}
-	u := s3api.Upload{Key: w.Key, ID: begun.ID}
 	defer func() { _ = q.store.AbortUpload(context.WithoutCancel(ctx), u) }() // completed, if all went well
 	part, err := q.store.UploadPart(ctx, u, 1, s3api.Put{Data: probeBody, CRC: rightCRC})
 	if err != nil {
@@ -394,10 +400,10 @@ func (q *prober) beside(ctx context.Context, f *Profile) {
 func (q *prober) tagsCopies(ctx context.Context) bool {
 	const copied = "tags-copied"
 	w := s3api.Put{Key: q.key(copied), Tags: probeTags, ReplaceTags: true}
-	if _, err := q.store.Copy(ctx, s3api.Source{Bucket: q.bucket, Key: q.key("put")}, w); err != nil {
+	_, err := q.store.Copy(ctx, s3api.Source{Bucket: q.bucket, Key: q.key("put")}, w)
+	if q.makes(w.Key, err); err != nil {
 		return false
 	}
-	q.made = append(q.made, w.Key)
 	return q.tagged(ctx, copied)
 }
 
@@ -423,8 +429,51 @@ func (q *prober) clean(ctx context.Context) (left error) {
 			left = fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return left
+	if !q.unanswered {
+		return left
+	}
+	for { // the first one of them at a time: see steady
+		var open s3api.Upload
+		for u, err := range q.store.ListUploads(ctx, q.dir+"/") {
+			if err != nil {
+				return errors.Join(left, err)
+			}
+			open = u
+			break
+		}
+		if !strings.HasPrefix(open.Key, q.dir+"/") {
+			return left
+		}
+		if err := q.store.AbortUpload(ctx, open); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return errors.Join(left, fmt.Errorf("%s: %w", open.Key, err))
+		}
+	}
 }
+
+// probesLast is how old probes are that no run makes use of any more.
+const probesLast = time.Hour
+
+// cleanOld removes the probes of runs that were killed.
+func (p *Backend) cleanOld(ctx context.Context) error {
+	since := p.client.NotBefore(time.Now()).Add(-probesLast)
+	for page, err := range p.store.List(ctx, s3api.Listing{Prefix: p.ownKey(probePrefix)}) {
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if page[i].Modified.IsZero() || page[i].Modified.After(since) {
+				continue
+			}
+			if err := p.store.Remove(ctx, page[i].Key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+				return fmt.Errorf("%s: %w", page[i].Key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// probePrefix begins the names of probes.
+const probePrefix = "probe-"
 
 // rejected reports whether err says that the server compared and found a difference.
 func rejected(err error) bool { return err != nil && s3api.KindOf(err) == mover.ErrCorrupt }

@@ -96,7 +96,7 @@ func (p *Backend) strays(ctx context.Context, prefix string, tell func(mover.Str
 		if !strings.HasPrefix(u.Key, prefix) || p.uploads.has(u) {
 			continue
 		}
-		if u.Key == p.ownKey(manifestName) || strings.HasPrefix(u.Key, p.ownKey("probe-")) {
+		if u.Key == p.ownKey(manifestName) || strings.HasPrefix(u.Key, p.ownKey(probePrefix)) {
 			if err := p.abort(ctx, u); err != nil {
 				return err
 			}

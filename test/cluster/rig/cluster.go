@@ -42,6 +42,7 @@ import (
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/memnet"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/tiering/burst/burstserver"
@@ -96,8 +97,9 @@ type Cluster struct {
 	Program  []string             // of workers of agents of now on; nil are goroutines in virtual time
 	Accounts *osaccount.Directory // nil are those of this machine
 	home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error
-	Peers    *Peers      // how agents of now on give each other what they stage; nil is not at all
-	Mute     atomic.Bool // calls of people are done and not answered, until the coordinator is killed
+	Peers    *Peers          // how agents of now on give each other what they stage; nil is not at all
+	Stores   *memnet.Network // object stores, and what stands for AWS, as workers reach them: the address of a worker is AGENT/PID; nil is none
+	Mute     atomic.Bool     // calls of people are done and not answered, until the coordinator is killed
 	real     bool
 	weather  atomic.Pointer[Weather]
 	ahead    atomic.Int64 // the clock of the coordinator's machine
@@ -190,7 +192,9 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	c.Conf.Store(o.Conf)
 	made := []string{c.data()}
 	for _, tier := range o.Conf.Tiers {
-		made = append(made, tier.Path)
+		if tier.Path != "" {
+			made = append(made, tier.Path)
+		}
 	}
 	for _, d := range made {
 		must.Do(t, os.MkdirAll(d, 0o755))

@@ -28,6 +28,7 @@ type life struct {
 	mu    sync.Mutex
 	dead  bool          // guarded by mu, as awake
 	awake chan struct{} // closed while it does not sleep, and when it is dead
+	lines []net.Conn    // to stores
 }
 
 func newLife(refused func(path string) error, takes func(op string) (time.Duration, bool)) *life {
@@ -107,6 +108,7 @@ func (l *life) kill() {
 	defer l.mu.Unlock()
 	l.dead = true
 	l.rouse()
+	l.hangUpLocked()
 }
 
 // conn is the connection of a worker.
@@ -225,7 +227,8 @@ func (p *place) Lock(ctx context.Context, name string, holder mover.WriterID) (c
 		if p.life.pass() == nil {
 			return unlock()
 		}
-		if p.path == "" {
+		if p.path == "" { // of a store, which it does not reach any more
+			_ = unlock()
 			return errKilled
 		}
 		return leaveLocks(p.path, unlock)

@@ -23,6 +23,7 @@ const firstPID = 1<<22 + 1
 // workers are the goroutines that work for the agents of a cluster.
 type workers struct {
 	cluster *Cluster
+	died    sync.Map // addresses of those that were killed before their end
 
 	mu   sync.Mutex
 	all  map[int]*goroutine // by PID; guarded by mu, as next and what goroutines say of it
@@ -94,10 +95,11 @@ func (g *goroutine) run(ctx context.Context) {
 	defer close(g.done)
 	select {
 	case <-g.confined:
-		_ = worker.Run(ctx, &conn{Conn: g.theirs, life: g.life, broken: make(chan struct{})}, worker.Options{Runners: runners.Of(nil), Stderr: testWriter{}, Around: g.life.around, Dial: g.workers.cluster.Peers.dial})
+		_ = worker.Run(ctx, &conn{Conn: g.theirs, life: g.life, broken: make(chan struct{})}, worker.Options{Runners: runners.Of(nil), Stderr: testWriter{}, Around: g.life.around, Dial: g.dial})
 	case <-ctx.Done():
 	}
 	_ = g.theirs.Close()
+	g.life.hangUp()
 	w := g.workers
 	w.mu.Lock()
 	delete(w.all, g.pid)
@@ -129,6 +131,11 @@ func (w *workers) sharing(g *goroutine, state string) bool {
 
 // kill ends the goroutine; it does nothing any more.
 func (g *goroutine) kill() {
+	select {
+	case <-g.done:
+	default:
+		g.workers.died.Store(g.address(), true)
+	}
 	g.life.kill()
 	g.stop(errKilled)
 	_ = g.theirs.Close()

@@ -37,6 +37,8 @@ var kinds = []kind{
 		return &callers{running: r, leases: map[string]string{}, unpinned: map[string]bool{}}
 	}},
 	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
+	{"buckets", 3, bucketDeeds, func(r *running) domain { return &buckets{running: r} }},
+	{"bursts", 2, burstDeeds, func(r *running) domain { return &bursts{running: r} }},
 }
 
 // plain is a domain that does nothing.

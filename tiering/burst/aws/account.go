@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -33,9 +34,10 @@ type Options struct {
 	Policy string        // that its session is held to (burst.SessionPolicy)
 	Name   string        // of the session, in the trail of AWS; "" is datamove
 
-	Attempts int           // of each call; 0 means 8
-	Backoff  time.Duration // the longest pause between two attempts; 0 means 20 s
-	Logger   *slog.Logger  // nil means no log
+	Attempts int                                                                  // of each call; 0 means 8
+	Backoff  time.Duration                                                        // the longest pause between two attempts; 0 means 20 s
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to AWS; nil uses the network
+	Logger   *slog.Logger                                                         // nil means no log
 }
 
 // Account is AWS in one region.
@@ -61,6 +63,9 @@ func Open(o Options) *Account {
 	return open(o, awshttp.NewBuildableClient().WithTimeout(answer).WithTransportOptions(func(t *http.Transport) {
 		if o.Keys.Roots != nil {
 			t.TLSClientConfig.RootCAs = o.Keys.Roots
+		}
+		if o.Dial != nil {
+			t.DialContext = o.Dial
 		}
 	}))
 }

@@ -75,7 +75,7 @@ func accountOf(ctx context.Context, b *burst.Burst, options s3.Options, log *slo
 	if err != nil {
 		return nil, err
 	}
-	o := aws.Options{Region: cloud.Region, Keys: session, Role: cloud.Role, Name: "datamove-" + string(b.Metadata.Name), Logger: log}
+	o := aws.Options{Region: cloud.Region, Keys: session, Role: cloud.Role, Name: "datamove-" + string(b.Metadata.Name), Logger: log, Dial: options.Dial}
 	if cloud.Role != "" {
 		if o.Policy, err = cloud.SessionPolicy(options.Bucket, mover.Join(strings.Trim(options.Prefix, "/"), b.Prefix())); err != nil {
 			return nil, err

@@ -48,6 +48,9 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	}
 	secure := endpoint == nil || endpoint.Scheme == "https" // AWS itself is asked over TLS
 	t := newTransport(max(MaxParallel, o.Parallel), o.Stall, secure, roots)
+	if o.Dial != nil {
+		t.base.DialContext = o.Dial
+	}
 	if o.ConnectTo != nil {
 		t.leadTo(o.ConnectTo)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -59,6 +60,8 @@ type Options struct {
 	Silence  time.Duration // how long nothing may come while Listen hears of changes; 0 means 25 s
 	Logger   *slog.Logger  // nil means no log
 
+	// Dial connects to the store; nil uses the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// ConnectTo is the host and port that connections to another one are made to; nil is that one itself.
 	ConnectTo func(address string) (string, error)
 
