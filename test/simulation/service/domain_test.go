@@ -37,6 +37,7 @@ var kinds = []kind{
 		return &callers{running: r, leases: map[string]string{}, unpinned: map[string]bool{}}
 	}},
 	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
+	{"checkpoints", 3, checkpointDeeds, func(r *running) domain { return &checkpoints{running: r} }},
 }
 
 // plain is a domain that does nothing.
