@@ -231,7 +231,7 @@ const (
 
 // As is a context of calls by one of People.
 func As(name string) context.Context {
-	return metadata.AppendToOutgoingContext(context.Background(), personKey, name)
+	return AsIn(context.Background(), name)
 }
 
 func identified(ctx context.Context) context.Context {

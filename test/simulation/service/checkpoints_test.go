@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,15 +14,12 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/engine"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/checkpoint/replicate"
 )
 
-var checkpointDeeds = []deed{{"save", 8}, {"half", 2}, {"whole", 2}, {"over", 2}, {"room", 1}, {"settle", 5}}
+var checkpointDeeds = append(slices.Clone(jobDeeds), deed{"settle", 5})
 
 // checkpoints are training jobs that save on their nodes and on the shared tier, and policies that bring the saves away and thin them out.
 type checkpoints struct {
@@ -33,27 +29,7 @@ type checkpoints struct {
 	thin bool // the disks of nodes keep few
 	jobs []*job
 	was  map[string]*pb.Checkpoint // what the coordinator said at the last check
-	held map[string][]string       // whole saves at the last check, by place and job
-}
-
-// job is a training run.
-type job struct {
-	folder string // below the root of its tier
-	tier   string
-	node   string // "" is the shared tier
-	dir    string
-	steps  int
-	sets   map[string]*set
-	ranks  int
-	writes int // files
-}
-
-// set is a checkpoint as its job wrote it.
-type set struct {
-	files map[string]uint64   // as they are now
-	whole []map[string]uint64 // saves that were complete once
-	is    bool                // the last one is what is there now
-	gone  bool                // the job has removed it
+	held                           // by place and job
 }
 
 const (
@@ -108,9 +84,10 @@ func (r *checkpoints) policies() string {
 }
 
 func (r *checkpoints) begin() {
-	r.held, r.was = map[string][]string{}, map[string]*pb.Checkpoint{}
+	r.held, r.was = held{}, map[string]*pb.Checkpoint{}
 	for i := range r.w.agents + 1 {
-		j := &job{folder: fmt.Sprint("runs/job", i), tier: "scratch", ranks: 1 + i%3, sets: map[string]*set{}}
+		j := newJob(r.t, r.rng, 1+i%3)
+		j.folder, j.tier = fmt.Sprint("runs/job", i), "scratch"
 		if i < r.w.agents {
 			j.node = nodeName(i)
 			j.dir = filepath.Join(r.ConfOf(j.node)().Tiers["scratch"].Path, j.folder)
@@ -124,114 +101,11 @@ func (r *checkpoints) begin() {
 }
 
 func (r *checkpoints) do(s step) {
-	j := r.jobs[s.a%len(r.jobs)]
-	switch s.do {
-	case "save", "half":
-		j.steps++
-		name := fmt.Sprint("step_", j.steps)
-		r.shards(j, name)
-		if s.do == "save" {
-			r.seal(j, name)
-			if s.b%4 > 0 {
-				r.names(j, name)
-			}
-		}
-	case "whole":
-		if name := j.one(s.b, func(x *set) bool { return !x.is && !x.gone }); name != "" {
-			r.seal(j, name)
-			r.names(j, name)
-		}
-	case "over":
-		if name := j.one(s.b, func(x *set) bool { return x.is && !x.gone }); name != "" && r.there(j, name) {
-			must.Do(r.t, os.Remove(filepath.Join(j.dir, name, ".metadata")))
-			j.sets[name].is = false
-			r.shards(j, name)
-			r.seal(j, name)
-			r.names(j, name)
-		}
-	case "room":
-		if name := j.one(s.b, func(x *set) bool { return !x.gone }); name != "" {
-			r.removes(j, name)
-		}
-	case "settle":
+	if s.do == "settle" {
 		r.pass(time.Duration(5+s.c%40) * time.Second)
-	}
-}
-
-// one is a checkpoint of some, or "".
-func (j *job) one(n int, is func(*set) bool) string {
-	var names []string
-	for name, x := range j.sets {
-		if is(x) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	slices.Sort(names)
-	return names[n%len(names)]
-}
-
-// there reports whether a checkpoint is where its job saved it.
-func (r *checkpoints) there(j *job, name string) bool {
-	synctest.Wait()
-	_, err := os.Stat(filepath.Join(j.dir, name, ".metadata"))
-	return err == nil
-}
-
-// shards writes the files of a checkpoint but the last, as many as ranks the job has.
-func (r *checkpoints) shards(j *job, name string) {
-	x := j.sets[name]
-	if x == nil {
-		x = &set{files: map[string]uint64{}}
-		j.sets[name] = x
-	}
-	for i := range j.ranks {
-		r.write(j, x, name, fmt.Sprintf("__%d_0.distcp", i), 1+r.rng.IntN(120_000))
-	}
-}
-
-// seal writes the file that makes it complete.
-func (r *checkpoints) seal(j *job, name string) {
-	x := j.sets[name]
-	text := fmt.Appendf(nil, "of %s, save %d", name, len(x.whole))
-	j.put(r, filepath.Join(name, ".metadata"), text)
-	x.files[".metadata"] = sumOf(text)
-	x.is, x.whole = true, append(x.whole, maps.Clone(x.files))
-}
-
-func (r *checkpoints) write(j *job, x *set, name, file string, size int) {
-	data := make([]byte, size+7)
-	for i := 0; i < size; i += 8 {
-		binary.LittleEndian.PutUint64(data[i:], r.rng.Uint64())
-	}
-	j.put(r, filepath.Join(name, file), data[:size])
-	x.files[file] = sumOf(data[:size])
-}
-
-// put writes a file whole, with a time that no other one of the job has.
-func (j *job) put(r *checkpoints, name string, data []byte) {
-	at := filepath.Join(j.dir, name)
-	must.Do(r.t, os.MkdirAll(filepath.Dir(at), 0o755))
-	must.Do(r.t, os.WriteFile(at+".tmp", data, 0o644))
-	j.writes++
-	when := time.Now().Add(time.Duration(j.writes) * time.Microsecond)
-	must.Do(r.t, os.Chtimes(at+".tmp", when, when))
-	must.Do(r.t, os.Rename(at+".tmp", at))
-}
-
-// names has the tracker name a checkpoint.
-func (r *checkpoints) names(j *job, name string) { j.put(r, "latest", []byte(name)) }
-
-// removes has a job remove one that its tracker does not name.
-func (r *checkpoints) removes(j *job, name string) {
-	text, _ := os.ReadFile(filepath.Join(j.dir, "latest")) // there may be none yet
-	if string(text) == name {
 		return
 	}
-	j.sets[name].gone, j.sets[name].is = true, false
-	must.Do(r.t, os.RemoveAll(filepath.Join(j.dir, name)))
+	r.jobs[s.a%len(r.jobs)].does(s)
 }
 
 // place is a folder that may have checkpoints of a job.
@@ -252,34 +126,6 @@ func (r *checkpoints) copies(j *job) (all []place) {
 	return all
 }
 
-// look is what a place has: its whole checkpoints, of which the copies that were checked, and why others are not, and what its tracker names.
-func (r *checkpoints) look(dir string) (whole, checked map[string]bool, why map[string]string, named string) {
-	why = map[string]string{}
-	whole, checked = map[string]bool{}, map[string]bool{}
-	if _, err := os.Stat(dir); err != nil {
-		return whole, checked, why, ""
-	}
-	site := &replicate.Site{Request: engine.Request{StateDir: filepath.Join(r.Dir, "looks")}}
-	f, err := site.Folder(context.Background(), location.Location{Scheme: location.POSIX, Path: dir}, checkpoint.DCP, false)
-	if err != nil {
-		r.t.Errorf("%s: %v", dir, err)
-		return whole, checked, why, ""
-	}
-	defer f.Close()
-	for found, err := range checkpoint.Each(context.Background(), f, checkpoint.DCP) {
-		if err != nil {
-			r.t.Errorf("%s: %v", dir, err)
-			break
-		}
-		if why[found.Name] = found.Why; found.Complete {
-			whole[found.Name] = true
-			checked[found.Name] = found.Commit != nil && found.Commit.Verified()
-		}
-	}
-	text, _ := os.ReadFile(filepath.Join(dir, "latest")) // there may be none
-	return whole, checked, why, string(text)
-}
-
 func (r *checkpoints) check() {
 	synctest.Wait()
 	for _, j := range r.jobs {
@@ -293,7 +139,13 @@ func (r *checkpoints) check() {
 
 // copied checks a place to which checkpoints of a job are brought: each is there as it was saved once, and the tracker names one that is.
 func (r *checkpoints) copied(j *job, at place) {
-	whole, checked, _, named := r.look(at.dir)
+	whole, checked, _, named := look(r.t, at.dir)
+	r.saved(j, at, whole, checked, named)
+	r.few(r.t, at.name+" "+j.folder, slices.Sorted(maps.Keys(whole)), nil)
+}
+
+// saved checks that what has come to a place is there as it was saved once, and that the tracker names one that is.
+func (r *running) saved(j *job, at place, whole, checked map[string]bool, named string) {
 	for name := range whole {
 		files, _ := r.contents(filepath.Join(at.dir, name))
 		delete(files, checkpoint.Committed)
@@ -307,42 +159,16 @@ func (r *checkpoints) copied(j *job, at place) {
 	if named != "" && !whole[named] {
 		r.t.Errorf("the tracker of %s on %s names %s, which is not there", j.folder, at.name, named)
 	}
-	r.few(j, at.name, slices.Sorted(maps.Keys(whole)), nil)
 }
 
 // kept checks what a job has where it saves.
 func (r *checkpoints) kept(j *job) {
-	whole, _, why, named := r.look(j.dir)
+	whole, _, why, named := look(r.t, j.dir)
 	if x := j.sets[named]; x != nil && !x.gone && x.is && !whole[named] {
 		files, _ := r.contents(j.dir)
 		r.t.Errorf("%s of %s is gone, and the tracker names it: %v is there, it was saved as %v: %s", named, j.folder, slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(x.files)), why[named])
 	}
-	r.few(j, "", slices.Sorted(maps.Keys(whole)), func(name string) bool { x := j.sets[name]; return x.gone || !x.is })
-}
-
-// few checks that what has gone from a place since the last check, but by the job, has left as many as have to stay.
-func (r *checkpoints) few(j *job, at string, now []string, own func(name string) bool) {
-	key := at + " " + j.folder
-	var left, gone []string
-	for _, name := range r.held[key] {
-		switch {
-		case slices.Contains(now, name):
-			left = append(left, name)
-		case own == nil || !own(name):
-			gone = append(gone, name)
-		default:
-			left = append(left, name) // it may have been there when others went
-		}
-	}
-	for _, name := range now {
-		if !slices.Contains(left, name) {
-			left = append(left, name)
-		}
-	}
-	r.held[key] = now
-	if len(gone) > 0 && len(left) < checkpoint.Fewest {
-		r.t.Errorf("%v of %s has gone from %q, and there is %v", gone, j.folder, at, left)
-	}
+	r.few(r.t, " "+j.folder, slices.Sorted(maps.Keys(whole)), func(name string) bool { x := j.sets[name]; return x.gone || !x.is })
 }
 
 // told checks what the coordinator says of checkpoints: what is complete stays so, and is an event once, as long as it is the same save.
@@ -383,7 +209,7 @@ func (r *checkpoints) mayFail(x *pb.Task) bool {
 // end has each job save once more, and waits until all is where the policies want it.
 func (r *checkpoints) end(map[string]*pb.Task) {
 	for _, j := range r.jobs {
-		r.do(step{do: "save", a: slices.Index(r.jobs, j), b: 1})
+		j.does(step{do: "save", b: 1})
 	}
 	var lacks []string
 	for begun := time.Now(); ; time.Sleep(max(5*time.Second, time.Since(begun)/20)) {
@@ -409,13 +235,13 @@ func (r *checkpoints) end(map[string]*pb.Task) {
 func (r *checkpoints) lacking() (lacks []string) {
 	synctest.Wait()
 	for _, j := range r.jobs {
-		source, _, _, _ := r.look(j.dir)
+		source, _, _, _ := look(r.t, j.dir)
 		last := fmt.Sprint("step_", j.steps)
 		for _, at := range r.copies(j) {
 			if at.name != "shared" && at.name != "archive" {
 				continue
 			}
-			whole, checked, _, named := r.look(at.dir)
+			whole, checked, _, named := look(r.t, at.dir)
 			for name := range source {
 				files, _ := r.contents(filepath.Join(at.dir, name))
 				delete(files, checkpoint.Committed)
@@ -428,7 +254,7 @@ func (r *checkpoints) lacking() (lacks []string) {
 			}
 		}
 		if r.peer && j.node != "" && !slices.ContainsFunc(r.copies(j), func(at place) bool {
-			_, checked, _, _ := r.look(at.dir)
+			_, checked, _, _ := look(r.t, at.dir)
 			return at.name != "shared" && at.name != "archive" && checked[last]
 		}) {
 			lacks = append(lacks, fmt.Sprintf("%s of %s on another node", last, j.folder))

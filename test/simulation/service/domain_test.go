@@ -38,6 +38,8 @@ var kinds = []kind{
 	}},
 	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
 	{"checkpoints", 3, checkpointDeeds, func(r *running) domain { return &checkpoints{running: r} }},
+	{"watches", 3, watchDeeds, func(r *running) domain { return &watches{running: r} }},
+	{"users", 3, userDeeds, func(r *running) domain { return &users{running: r} }},
 }
 
 // plain is a domain that does nothing.
