@@ -72,14 +72,14 @@ func (r *users) do(s step) {
 		if !r.up {
 			return
 		}
-		for _, x := range r.of("alice") {
-			ctx, cancel := context.WithTimeout(rig.As("alice"), 5*time.Second)
-			_, err := r.caller.CancelTask(ctx, &pb.CancelTaskRequest{Id: x.GetId()})
-			cancel()
-			if !unknown(err) {
-				r.kind(s.do, err)
-			}
+		open := r.of("alice")
+		if len(open) == 0 {
 			return
+		}
+		ctx, cancel := context.WithTimeout(rig.As("alice"), 5*time.Second)
+		defer cancel()
+		if _, err := r.caller.CancelTask(ctx, &pb.CancelTaskRequest{Id: open[s.b%len(open)].GetId()}); !unknown(err) {
+			r.kind(s.do, err)
 		}
 	}
 }
