@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -487,6 +489,49 @@ func TestThere(t *testing.T) {
 		if got := g.Ground().At(&dataset.File{Dir: "runs/a/step_1", Base: "data"}).Set.There(row.to); got != row.there {
 			t.Errorf("from %s, at %s: %v", row.node, row.to, got)
 		}
+	}
+}
+
+// TestDiskNotScanned: a checkpoint on the disk of a node that no scan has seen yet is an event of which a run begins when one has.
+//
+//safety:5/jobs with tiering/checkpoint/replicate TestExpire
+func TestDiskNotScanned(t *testing.T) {
+	text := strings.Replace(strings.ReplaceAll(keeping2, "project:runs", "scratch:runs"), ", {event: task.done}", "", 1)
+	s := newSaving(t, text)
+	made := s.wall.Unix() - 86400*100
+	tier := s.conf.Tiers["scratch"]
+	tier.Checkpoints = &config.Checkpoints{Folders: []string{"runs/*"}}
+	s.conf.Tiers["scratch"] = tier
+	wants(t, "put", s.ledger.Update(t.Context(), state.Soon, func(tx *state.Tx) error {
+		for _, node := range []string{"n1", "n2"} {
+			err := state.Checkpoints.Put(tx, &pb.Checkpoint{Tier: "scratch", Node: node, Folder: []byte("runs/a"), Name: []byte("step_1"), Save: "of " + node, State: complete, CompleteTime: timestamppb.New(s.wall)})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}), nil)
+	s.pass(time.Minute)
+	answer, err := s.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
+	wants(t, "scan", err, nil)
+	s.give()
+	scanned := func(node string) {
+		t.Helper()
+		for _, scan := range answer.GetTasks() {
+			if scan.GetSpec().GetNode() == node {
+				wants(t, "walk", s.walks(scan.GetId(), walkOf(savedTree(made, "step_1"))), nil)
+				wants(t, "finish", s.finish(scan.GetId(), 0, nil), nil)
+			}
+		}
+	}
+	scanned("n1")
+	if did := s.whole(t, 0); len(did)+len(s.runsThat(t)) > 0 {
+		t.Errorf("a run has begun, and n2 is not scanned: %q, %v", did, s.runsThat(t))
+	}
+	scanned("n2")
+	did := s.whole(t, 0)
+	if n := len(slices.DeleteFunc(slices.Clone(did), func(what string) bool { return what != "TIER runs/a/step_1 to archive:" })); n != 2 {
+		t.Errorf("it did %q", did)
 	}
 }
 

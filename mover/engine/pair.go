@@ -229,7 +229,10 @@ func ownerOf(ctx context.Context, target mover.Backend, l location.Location) (ow
 	if err != nil && !errors.Is(err, mover.ErrNotExist) {
 		return owner, "", err
 	}
-	if self = l.String(); root.Ino != 0 { // singleFile target under two paths is one target
+	if one, single := mover.As[*singleFile](target); single && !one.named { // others of the same directory are other targets: their locks do not meet
+		l = l.Child(one.name)
+	}
+	if self = l.String(); root.Ino != 0 { // one target under two paths is one target
 		self = fmt.Sprintf("ino %d of %s", root.Ino, l.Base())
 	}
 	by := self

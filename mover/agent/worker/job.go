@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/p2p/peer"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -57,6 +58,17 @@ func (j *Job) Log() *slog.Logger { return j.log }
 
 // Agent calls the agent, which passes on what the coordinator answers. [FromAgent] translates the errors of all calls and streams.
 func (j *Job) Agent() agentv1.WorkerServiceClient { return j.agent.WorkerServiceClient }
+
+// PeerClient asks agents of other nodes, and shows them a ticket.
+func (j *Job) PeerClient(ticket string) (*peer.Client, error) {
+	client, err := peer.NewClient(j.order.GetAuthorities())
+	if err != nil {
+		return nil, err
+	}
+	client.Dial = j.options.Dial
+	client.Present(ticket)
+	return client, nil
+}
 
 // At is the path or bucket that a location on the wire is.
 func (j *Job) At(text string) (location.Location, error) {

@@ -33,14 +33,12 @@ func (w *worker) joinSwarm(ctx context.Context) (*member, error) {
 	if o == nil {
 		return nil, nil
 	}
-	client, err := peer.NewClient(w.order.GetAuthorities())
+	client, err := w.PeerClient(o.GetTicket())
 	if err != nil {
 		return nil, err
 	}
-	client.Dial = w.options.Dial
 	m := &member{agent: w.agent, self: w.order.GetSelf(), client: client, log: w.log}
 	m.ctx, m.cancel = context.WithCancel(ctx)
-	client.Present(o.GetTicket())
 	m.Swarm = p2p.New(p2p.Options{PieceBytes: o.GetPieceBytes(), Peers: m, View: m.view(o), Pay: w.agent.pay, Logger: w.log})
 	return m, nil
 }

@@ -46,7 +46,9 @@ import (
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/tiering/burst/burstserver"
+	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/dataset/datasetserver"
+	"datamove.dev/tiering/policy"
 )
 
 // connBytes is how much a connection in memory holds.
@@ -105,6 +107,9 @@ type Cluster struct {
 	ahead    atomic.Int64 // the clock of the coordinator's machine
 	disk     *disk        // of the ledger; nil in real time
 	refusals sync.Map     // errors, by the directory below which workers that are goroutines can not write
+	catalog  bool
+	known    *catalog.Catalog // of the coordinator that runs; nil is none
+	policies atomic.Pointer[[]*policy.Program]
 
 	*api.Client
 	ledger   *state.Ledger
@@ -147,6 +152,7 @@ type Options struct {
 	Home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error // as agents have it; nil is none
 	Power    bool                                                                                    // the power of the coordinator's machine may be cut
 	Real     bool                                                                                    // time is real, and nothing can be killed but a Program
+	Catalog  bool                                                                                    // the coordinator has a catalog and policies
 }
 
 // New starts a coordinator with the shared tier "shared" and a node-local one,
@@ -171,7 +177,7 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, home: o.Home, real: o.Real, Agents: map[string]*Agent{}}
+	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, home: o.Home, real: o.Real, catalog: o.Catalog, Agents: map[string]*Agent{}}
 	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
 	if !o.Real {
 		c.disk = &disk{cluster: c, dir: c.ledgerDir(), image: filepath.Join(dir, "ledger.synced")}
@@ -232,7 +238,7 @@ const (
 
 // As is a context of calls by one of People.
 func As(name string) context.Context {
-	return metadata.AppendToOutgoingContext(context.Background(), personKey, name)
+	return AsIn(context.Background(), name)
 }
 
 func identified(ctx context.Context) context.Context {
@@ -333,7 +339,11 @@ func (c *Cluster) Start() {
 	s.Register(c.server)
 	datasets.Register(c.server)
 	bursts.Register(c.server)
-	agentv1.RegisterLinkServiceServer(c.server, bursts.Link(datasets.Link(s.Link())))
+	link := datasets.Link(s.Link())
+	if c.catalog {
+		link = c.servePolicies(s, datasets, link, log)
+	}
+	agentv1.RegisterLinkServiceServer(c.server, bursts.Link(link))
 	l := bufconn.Listen(connBytes)
 	c.listener.Store(l)
 	server := c.server
@@ -395,7 +405,7 @@ func (c *Cluster) halt() {
 	if c.ledger == nil { // it could not be opened again
 		return
 	}
-	if err := c.ledger.Close(); err != nil {
+	if err := errors.Join(c.closeCatalog(), c.ledger.Close()); err != nil {
 		c.t.Error(err)
 	}
 }

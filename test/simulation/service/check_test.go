@@ -120,7 +120,7 @@ func (r *running) rest() bool {
 				_, err := r.ResumeTask(context.Background(), &pb.ResumeTaskRequest{Id: x.GetId()})
 				r.kind("resume", err)
 			}
-			if !task.Ended(x.GetState()) {
+			if !task.Ended(x.GetState()) && !forever(x) {
 				open++
 			}
 		}
@@ -132,7 +132,7 @@ func (r *running) rest() bool {
 		}
 		if time.Since(begun) > quiet {
 			for _, x := range r.all() {
-				if !task.Ended(x.GetState()) {
+				if !task.Ended(x.GetState()) && !forever(x) {
 					r.t.Errorf("it does not end: %s", told(x))
 				}
 			}
@@ -141,6 +141,9 @@ func (r *running) rest() bool {
 		time.Sleep(max(200*time.Millisecond, time.Since(begun)/20))
 	}
 }
+
+// forever reports whether a task of the service goes on until its tier is no more.
+func forever(x *pb.Task) bool { return x.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS }
 
 // excused reports whether something was done that a task may fail of.
 func (r *running) excused(x *pb.Task) bool {

@@ -12,7 +12,10 @@
 //   - each visible file of a target has a content that its name had in one of the sources that went there;
 //   - no call fails with an error that has no kind;
 //   - what has ended stays as it is;
-//   - a replica that is said to be whole has the content of its version; one with a lease is whole.
+//   - a replica that is said to be whole has the content of its version; one with a lease is whole;
+//   - a checkpoint that was brought somewhere is there as its job saved it once, and verified; a tracker names one that is there; of those that go, two stay;
+//   - a checkpoint that is complete stays so, and is one event, while it is the same save;
+//   - no user has more tasks than its quota.
 //
 // # What holds at the end
 //
@@ -20,8 +23,10 @@
 //   - what is done is there: contents, times of files and directories; nothing temporary is left;
 //   - what was submitted twice with one key is one task;
 //   - each lease that was given and not dropped is there, and each version has a whole replica;
-//   - when all is released, nothing is left on the node-local tiers;
-//   - what several callers were told of a key, a task, a lease or a pin has one order that explains it (porcupine).
+//   - what several callers were told of a key, a task, a lease or a pin has one order that explains it (porcupine);
+//   - each complete save is verified where policies and watches want it, and retention has removed the others;
+//   - what one user asks for ends, whatever another one does;
+//   - when all is released, nothing is left on the node-local tiers.
 //
 // # Failures
 //

@@ -39,6 +39,9 @@ var kinds = []kind{
 	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
 	{"buckets", 3, bucketDeeds, func(r *running) domain { return &buckets{running: r} }},
 	{"bursts", 2, burstDeeds, func(r *running) domain { return &bursts{running: r} }},
+	{"checkpoints", 3, checkpointDeeds, func(r *running) domain { return &checkpoints{running: r} }},
+	{"watches", 3, watchDeeds, func(r *running) domain { return &watches{running: r} }},
+	{"users", 3, userDeeds, func(r *running) domain { return &users{running: r} }},
 }
 
 // plain is a domain that does nothing.

@@ -136,6 +136,9 @@ func (s *Server) keepPolicy(ctx context.Context, p *policy.Program) error {
 // runs runs a policy by itself. What was announced is what is done; otherwise it is planned now. Of what is refused the record says why.
 func (s *Server) runs(ctx context.Context, p *policy.Program, by string, at time.Time) error {
 	areas, err := s.areas(p)
+	if err == nil && by == byEvent {
+		areas, err = s.withCheckpoints(p, areas)
+	}
 	if err != nil {
 		return err
 	}

@@ -137,6 +137,29 @@ func (s *Server) nodesOf(tier string) (trees []catalog.Tree, err error) {
 	return trees, err
 }
 
+// withCheckpoints adds the trees in which a policy has checkpoints and that no scan has seen yet: an event of theirs is over when a run has begun for it.
+func (s *Server) withCheckpoints(p *policy.Program, areas []query.Area) ([]query.Area, error) {
+	return areas, s.ledger.View(func(tx *state.Tx) error {
+		for _, root := range p.Policy.Spec.Scope.Roots {
+			tier, dir, _ := strings.Cut(root, ":")
+			if !s.conf().Tiers[tier].NodeLocal {
+				continue
+			}
+			for c, err := range state.Checkpoints.All(tx, state.Range{Prefix: []string{tier}}) {
+				if err != nil {
+					return err
+				}
+				tree := catalog.Tree{Tier: tier, Node: c.GetNode()}
+				known := tree.Node == "" || slices.ContainsFunc(areas, func(a query.Area) bool { return a.Tree == tree })
+				if dir = strings.Trim(dir, "/"); !known && mover.Within(string(c.GetFolder()), dir) {
+					areas = append(areas, query.Area{Tree: tree, Dir: dir})
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // stalest is how old the facts about areas are.
 func (s *Server) stalest(areas []query.Area) (oldest time.Time, err error) {
 	for i, a := range areas {

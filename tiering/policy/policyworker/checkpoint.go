@@ -90,11 +90,10 @@ func lender(ctx context.Context, j *worker.Job, site *replicate.Site, tier locat
 		from, err = site.In(ctx, tier, folder, "", false)
 		return from, func() { _ = from.Close() }, err
 	}
-	client, err := peer.NewClient(j.Order().GetAuthorities())
+	client, err := j.PeerClient(lent.GetTicket())
 	if err != nil {
 		return nil, nil, err
 	}
-	client.Present(lent.GetTicket())
 	l, err := convert.Locate(j.Spec().GetSource())
 	if err != nil {
 		return nil, nil, err
