@@ -309,7 +309,7 @@ func (c *Cluster) Start() {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	ticks := clock.New(func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }, nil)
+	ticks := clock.New(c.wall, nil)
 	s, err := coordinator.New(context.Background(), coordinator.Options{
 		Rules: c.rules, Ledger: c.ledger, Config: c.Conf.Load, Node: "n1", Version: "test",
 		Data: c.data(), Lease: c.Lease, Logger: log, Clock: ticks,
@@ -409,6 +409,9 @@ func (c *Cluster) halt() {
 		c.t.Error(err)
 	}
 }
+
+// wall is the clock of the coordinator's machine.
+func (c *Cluster) wall() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 // SetClock sets the clock of the coordinator's machine: it is so far ahead of what it is else.
 func (c *Cluster) SetClock(ahead time.Duration) { c.ahead.Store(int64(ahead)) }

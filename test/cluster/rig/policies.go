@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
@@ -43,10 +42,10 @@ func (c *Cluster) servePolicies(s *coordinator.Service, datasets *datasetserver.
 		c.t.Fatal(err)
 	}
 	files := catalogserver.New(catalogserver.Options{
-		Coordinator: s, Datasets: datasets, Node: "n1", Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now, Catalog: c.known,
+		Coordinator: s, Datasets: datasets, Node: "n1", Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: c.wall, Catalog: c.known,
 	})
 	policies := policyserver.New(policyserver.Options{
-		Coordinator: s, Datasets: datasets, Server: files, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now, Data: c.data(), Catalog: c.known,
+		Coordinator: s, Datasets: datasets, Server: files, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: c.wall, Data: c.data(), Catalog: c.known,
 		Policies: c.programs,
 	})
 	files.Register(c.server)

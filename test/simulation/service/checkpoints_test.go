@@ -24,12 +24,12 @@ var checkpointDeeds = append(slices.Clone(jobDeeds), deed{"settle", 5})
 // checkpoints are training jobs that save on their nodes and on the shared tier, and policies that bring the saves away and thin them out.
 type checkpoints struct {
 	*running
-	rng  *rand.Rand
-	peer bool // the disk of another node gets them, too
-	thin bool // the disks of nodes keep few
-	jobs []*job
-	was  map[string]*pb.Checkpoint // what the coordinator said at the last check
-	held                           // by place and job
+	rng       *rand.Rand
+	peer      bool // the disk of another node gets them, too
+	thin      bool // the disks of nodes keep few
+	jobs      []*job
+	was       map[string]*pb.Checkpoint // what the coordinator said at the last check
+	remaining                           // by place and job
 }
 
 const (
@@ -84,7 +84,7 @@ func (r *checkpoints) policies() string {
 }
 
 func (r *checkpoints) begin() {
-	r.held, r.was = held{}, map[string]*pb.Checkpoint{}
+	r.remaining, r.was = remaining{}, map[string]*pb.Checkpoint{}
 	for i := range r.w.agents + 1 {
 		j := newJob(r.t, r.rng, 1+i%3)
 		j.folder, j.tier = fmt.Sprint("runs/job", i), "scratch"
@@ -259,7 +259,7 @@ func (r *checkpoints) lacking() (lacks []string) {
 		}) {
 			lacks = append(lacks, fmt.Sprintf("%s of %s on another node", last, j.folder))
 		}
-		if stay := r.held[" "+j.folder]; r.thin && j.node != "" && len(stay) > keepLast {
+		if stay := r.remaining[" "+j.folder]; r.thin && j.node != "" && len(stay) > keepLast {
 			lacks = append(lacks, fmt.Sprintf("the end of one of %v of %s", stay, j.folder))
 		}
 	}

@@ -185,11 +185,11 @@ func look(t *testing.T, dir string) (whole, checked map[string]bool, why map[str
 	return whole, checked, why, string(text)
 }
 
-// held are the whole saves of the last check, by where they are.
-type held map[string][]string
+// remaining are the whole saves of the last check, by where they are.
+type remaining map[string][]string
 
 // few checks that what has gone from a place since the last check, but by its job, has left as many as have to stay.
-func (h held) few(t *testing.T, at string, now []string, own func(name string) bool) {
+func (h remaining) few(t *testing.T, at string, now []string, own func(name string) bool) {
 	var left, gone []string
 	for _, name := range h[at] {
 		switch {

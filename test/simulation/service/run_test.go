@@ -90,7 +90,7 @@ func play(t *testing.T, w world) {
 			r.domains, r.byName[k.name] = append(r.domains, d), d
 		}
 	}
-	r.Cluster = rig.Open(t, rig.Options{Dir: dir, Conf: conf, Power: slices.ContainsFunc(w.steps, step.power), Catalog: r.byName["checkpoints"] != nil, Catalog: r.byName["checkpoints"] != nil, Accounts: rig.Accounts(t)})
+	r.Cluster = rig.Open(t, rig.Options{Dir: dir, Conf: conf, Power: slices.ContainsFunc(w.steps, step.power), Catalog: r.byName["checkpoints"] != nil, Accounts: rig.Accounts(t)})
 	if w.swarm {
 		r.Peers = rig.NewPeers(t, false)
 	}

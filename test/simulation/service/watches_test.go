@@ -31,7 +31,7 @@ var watchDeeds = append(slices.Clone(jobDeeds), deed{"watch", 3}, deed{"hold", 2
 type watches struct {
 	*running
 	plain
-	held
+	remaining
 	jobs []*watched
 }
 
@@ -50,7 +50,7 @@ type watched struct {
 func (r *watches) configure(*config.Config) {}
 
 func (r *watches) begin() {
-	r.held = held{}
+	r.remaining = remaining{}
 	rng := rand.New(rand.NewPCG(r.w.seed, 42))
 	for i := range 1 + rng.IntN(2) {
 		j := &watched{job: newJob(r.t, rng, 1+rng.IntN(3)), name: fmt.Sprint("watch", i), away: map[string]bool{}}
