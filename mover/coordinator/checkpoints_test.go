@@ -457,6 +457,28 @@ func TestEventAgain(t *testing.T) {
 	}
 }
 
+// TestEventClockSetBack: an event has one run, also where an earlier one has a later id because the clock was ahead.
+func TestEventClockSetBack(t *testing.T) {
+	s := newSaving(t, strings.Replace(keeping2, ", {event: task.done}", "", 1))
+	made := s.wall.Unix() - 86400*100
+	s.saw(t, "project", "runs/a", "step_1:complete", "latest:tracker")
+	s.wall = s.wall.Add(3 * time.Hour)
+	s.pass(time.Minute)
+	s.scans(t, "project", savedTree(made, "step_1"))
+	s.whole(t, 0)
+	first := len(s.runsThat(t))
+	s.wall = s.wall.Add(-3 * time.Hour)
+	s.saw(t, "project", "runs/a", "step_1:complete", "step_2:complete", "latest:tracker")
+	s.pass(time.Minute)
+	for range 3 {
+		s.scans(t, "project", savedTree(made, "step_1", "step_2"))
+		s.whole(t, 0)
+	}
+	if n := len(s.runsThat(t)); first != 1 || n != 2 {
+		t.Errorf("two events had %d runs, the first one %d", n, first)
+	}
+}
+
 // TestThere: what is at a place already is not copied there again, and a copy on one node is not brought back to the node that it came from.
 //
 //safety:5/jobs with tiering/checkpoint/replicate TestExpire

@@ -69,7 +69,7 @@ func (r *running) holds() {
 }
 
 // quiet is how long all may take to come to rest, in virtual time.
-const quiet = 12 * time.Hour
+const quiet = 2 * time.Hour
 
 // finish mends everything, waits until the service is at rest, and checks what has become.
 func (r *running) finish() {

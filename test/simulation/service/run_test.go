@@ -69,6 +69,8 @@ type asked struct {
 	id   string // of the task; "" is none, or not known
 	sure bool   // it was answered
 	err  error  // the answer
+
+	apart bool // only its own domain cancels and pauses it
 }
 
 // play runs a world.

@@ -111,7 +111,7 @@ func (r *tasks) copies(src, dst int, removes bool, times int) {
 func (r *tasks) steer(s step) {
 	var ids []string
 	for _, a := range r.asked {
-		if a.id != "" {
+		if a.id != "" && !a.apart {
 			ids = append(ids, a.id)
 		}
 	}

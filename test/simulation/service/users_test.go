@@ -87,7 +87,7 @@ func (r *users) do(s step) {
 func (r *users) copies(user, to string, rate int64, paused bool) {
 	r.n++
 	req := &pb.SubmitTaskRequest{IdempotencyKey: fmt.Sprint("key", r.n), Paused: paused, Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "shared:team/" + user, Target: to, Options: &pb.Options{BytesPerSecond: rate}}}
-	r.ask(&asked{what: user + " copies to " + to, call: func(ctx context.Context, c *api.Client) (string, error) {
+	r.ask(&asked{apart: true, what: user + " copies to " + to, call: func(ctx context.Context, c *api.Client) (string, error) {
 		x, err := c.Submit(rig.AsIn(ctx, user), req)
 		return x.GetId(), err
 	}})

@@ -33,22 +33,9 @@ func (s *Server) happened(p *policy.Program) (at time.Time, err error) {
 		return at, nil
 	}
 	return at, s.ledger.View(func(tx *state.Tx) error {
-		var since time.Time
-		var failed []*pb.Run // the last ones for this event
-		for r, err := range state.RunsByPolicy.All(tx, state.Range{Prefix: []string{string(p.Policy.Metadata.Name)}, Reverse: true}) {
-			if err != nil {
-				return err
-			}
-			if r.GetBy() != byEvent {
-				continue
-			}
-			if since.IsZero() {
-				since = r.GetDueTime().AsTime()
-			}
-			if r.GetFailed()+r.GetSkipped() == 0 || !r.GetDueTime().AsTime().Equal(since) {
-				break
-			}
-			failed = append(failed, r)
+		since, failed, err := lastEvent(tx, string(p.Policy.Metadata.Name))
+		if err != nil {
+			return err
 		}
 		if n := len(failed); n > 0 && s.now().Sub(failed[0].GetEndTime().AsTime()) >= min(eventRestMost, eventRest<<min(n-1, 20)) {
 			at = since
@@ -72,6 +59,28 @@ func (s *Server) happened(p *policy.Program) (at time.Time, err error) {
 		}
 		return nil
 	})
+}
+
+// lastEvent is the latest event that runs of a policy were for, and those of its runs since the last that did all, the last first. It asks all runs: their order is
+// that of the clock, which may have been set back.
+func lastEvent(tx *state.Tx, name string) (since time.Time, failed []*pb.Run, _ error) {
+	over := false // with the runs for this event that count
+	for r, err := range state.RunsByPolicy.All(tx, state.Range{Prefix: []string{name}, Reverse: true}) {
+		if err != nil {
+			return since, nil, err
+		}
+		due := r.GetDueTime().AsTime()
+		if r.GetBy() != byEvent || due.Before(since) {
+			continue
+		}
+		if due.After(since) {
+			since, failed, over = due, nil, false
+		}
+		if over = over || r.GetFailed()+r.GetSkipped() == 0; !over {
+			failed = append(failed, r)
+		}
+	}
+	return since, failed, nil
 }
 
 // checkpointTimes tells when checkpoints below a directory of a tier have become what a policy waits for.
