@@ -54,7 +54,7 @@ var realTime = map[string]clock{
 	"test/power":              {waits: 2},
 	"test/power/outage":       {waits: 2},
 	"test/patience":           {waits: 1, measures: 3},            // where tests of processes wait
-	"test/simulation/service": {waits: 2, limits: 9, measures: 2}, // all in virtual time, by the interface of its domains
+	"test/simulation/service": {waits: 2, limits: 6, measures: 2}, // all in virtual time, by the interface of its domains
 	"test/slurm":              {waits: 2},
 	"test/system/browser":     {waits: 1},
 	"test/system/service":     {waits: 1}, // folders and links that change places all the time

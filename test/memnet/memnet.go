@@ -33,7 +33,7 @@ func (s *Network) Serve(address string, h http.Handler) {
 	s.mu.Lock()
 	s.listeners[address] = l
 	s.mu.Unlock()
-	server := &http.Server{Handler: h}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

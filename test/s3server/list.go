@@ -84,14 +84,14 @@ func (s *Server) list(c *call) (*answer, error) {
 
 func (s *Server) listUploads(c *call) (*answer, error) {
 	q, encode := c.query, c.encoder()
-	type listed struct{ Key, UploadId, Initiated string } //nolint:revive // as S3 writes it
+	type listed struct{ Key, UploadId, Initiated string } //nolint:staticcheck // as S3 writes it
 	out := struct {
 		XMLName            xml.Name `xml:"ListMultipartUploadsResult"`
 		Bucket             string
 		EncodingType       string `xml:",omitempty"`
 		IsTruncated        bool
 		NextKeyMarker      string   `xml:",omitempty"`
-		NextUploadIdMarker string   `xml:",omitempty"` //nolint:revive // as S3 writes it
+		NextUploadIdMarker string   `xml:",omitempty"` //nolint:staticcheck // as S3 writes it
 		Uploads            []listed `xml:"Upload"`
 	}{Bucket: c.bucket, EncodingType: q.Get("encoding-type")}
 	ids := slices.SortedFunc(maps.Keys(s.uploads), func(a, b string) int {

@@ -54,7 +54,7 @@ func (s *Server) create(c *call) (*answer, error) {
 	_, key, _ := strings.Cut(c.Key, "/")
 	return document(struct {
 		XMLName               xml.Name `xml:"InitiateMultipartUploadResult"`
-		Bucket, Key, UploadId string   //nolint:revive // as S3 writes it
+		Bucket, Key, UploadId string   //nolint:staticcheck // as S3 writes it
 	}{Bucket: c.bucket, Key: key, UploadId: id})
 }
 
@@ -180,7 +180,7 @@ func (s *Server) listParts(c *call) (*answer, error) {
 	}
 	out := struct {
 		XMLName               xml.Name `xml:"ListPartsResult"`
-		Bucket, Key, UploadId string   //nolint:revive // as S3 writes it
+		Bucket, Key, UploadId string   //nolint:staticcheck // as S3 writes it
 		IsTruncated           bool
 		Parts                 []listed `xml:"Part"`
 	}{Bucket: c.bucket, Key: c.Key[len(c.bucket)+1:], UploadId: c.query.Get("uploadId")}

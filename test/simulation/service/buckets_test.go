@@ -39,7 +39,6 @@ const (
 // buckets are copies to and from a tier that is an S3 bucket, over the transport of the product, to a server that is slow, refuses, and breaks off.
 type buckets struct {
 	*running
-	plain
 	server s3server.Server
 	vaults [vaults]*vault
 	moved  []moved
@@ -281,6 +280,9 @@ func (r *buckets) at(where string) map[string]uint64 {
 }
 
 func (r *buckets) mayFail(x *pb.Task) bool {
+	if x.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_SCAN && x.GetErrorKind() == mover.KindName(mover.ErrNotExist) {
+		return true // of a bucket in which nothing is
+	}
 	i := slices.IndexFunc(r.moved, func(m moved) bool { return m.id == x.GetId() })
 	return i >= 0 && r.failsOf(r.moved[i], x)
 }
@@ -293,8 +295,6 @@ func (r *buckets) failsOf(m moved, x *pb.Task) bool {
 		return fromBucket || r.altered()
 	case "NOT_EXIST":
 		return fromBucket
-	case "HELD":
-		return true // by a worker that was killed, of another task, for staleAfter
 	}
 	return strings.Contains(x.GetError(), ", which was to ") // do something there before it, and failed
 }

@@ -26,22 +26,23 @@ type kind struct {
 	name  string
 	in    int // of twelve worlds
 	deeds []deed
+	young bool // it has findings that are not yet looked at: only worlds that are drawn young have it
 	make  func(*running) domain
 }
 
 // kinds are all domains. The order is that of their checks; a new one goes to the end.
 var kinds = []kind{
-	{"tasks", 12, taskDeeds, func(r *running) domain { return &tasks{running: r} }},
-	{"datasets", 8, datasetDeeds, func(r *running) domain { return &datasets{running: r, leases: map[string]lease{}} }},
-	{"callers", 5, callerDeeds, func(r *running) domain {
+	{"tasks", 12, taskDeeds, false, func(r *running) domain { return &tasks{running: r} }},
+	{"datasets", 8, datasetDeeds, false, func(r *running) domain { return &datasets{running: r, leases: map[string]lease{}} }},
+	{"callers", 5, callerDeeds, false, func(r *running) domain {
 		return &callers{running: r, leases: map[string]string{}, unpinned: map[string]bool{}}
 	}},
-	{"faults", 12, faultDeeds, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
-	{"buckets", 3, bucketDeeds, func(r *running) domain { return &buckets{running: r} }},
-	{"bursts", 2, burstDeeds, func(r *running) domain { return &bursts{running: r} }},
-	{"checkpoints", 3, checkpointDeeds, func(r *running) domain { return &checkpoints{running: r} }},
-	{"watches", 3, watchDeeds, func(r *running) domain { return &watches{running: r} }},
-	{"users", 3, userDeeds, func(r *running) domain { return &users{running: r} }},
+	{"faults", 12, faultDeeds, false, func(r *running) domain { return &faults{running: r, full: map[int]bool{}} }},
+	{"buckets", 3, bucketDeeds, true, func(r *running) domain { return &buckets{running: r} }},
+	{"bursts", 2, burstDeeds, true, func(r *running) domain { return &bursts{running: r} }},
+	{"checkpoints", 3, checkpointDeeds, true, func(r *running) domain { return &checkpoints{running: r} }},
+	{"watches", 3, watchDeeds, false, func(r *running) domain { return &watches{running: r} }},
+	{"users", 3, userDeeds, false, func(r *running) domain { return &users{running: r} }},
 }
 
 // plain is a domain that does nothing.

@@ -19,7 +19,7 @@ import (
 // Variables of the environment.
 const (
 	worldVariable = "DATAMOVE_WORLD"  // the world that TestWorld runs
-	batchVariable = "DATAMOVE_WORLDS" // seeds "FIRST COUNT", one after the other: of the processes of TestService
+	batchVariable = "DATAMOVE_WORLDS" // seeds "FIRST COUNT", and " young", one after the other: of the processes of TestService
 )
 
 // How many seeds TestService simulates.
@@ -75,8 +75,12 @@ func TestService(t *testing.T) {
 }
 
 // several runs worlds in a process, and returns the seed of one that failed, or 0.
-func several(t *testing.T, from, count uint64) (failed uint64, text string) {
-	out, ok := child(t, batchVariable, fmt.Sprint(from, " ", count))
+func several(t *testing.T, from, count uint64) (failed uint64, told string) {
+	text := fmt.Sprint(from, " ", count)
+	if seed.Soak() {
+		text += youngWord
+	}
+	out, ok := child(t, batchVariable, text)
 	if ok {
 		return 0, ""
 	}
@@ -92,7 +96,10 @@ func several(t *testing.T, from, count uint64) (failed uint64, text string) {
 	return begun, out
 }
 
-const beginMark = "world begins: "
+const (
+	beginMark = "world begins: "
+	youngWord = " young" // with young domains
+)
 
 func sscan(line string, n *uint64) bool {
 	_, after, ok := strings.Cut(line, beginMark)
@@ -119,7 +126,7 @@ func child(t *testing.T, variable, value string) (out string, ok bool) {
 
 // shrink makes a world that fails smaller, and fails with what is left.
 func shrink(t *testing.T, failed uint64, text string) {
-	w := draw(failed)
+	w := draw(failed, seed.Soak())
 	fails := func(w *world) (string, bool) {
 		for range tries {
 			if out, ok := child(t, worldVariable, w.String()); !ok {
@@ -154,7 +161,7 @@ func TestWorld(t *testing.T) {
 		for n := from; n < from+count && !t.Failed(); n++ {
 			fmt.Fprintln(os.Stderr, beginMark, n)
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
-				rig.Bubble(t, func(t *testing.T) { play(t, draw(n)) })
+				rig.Bubble(t, func(t *testing.T) { play(t, draw(n, strings.HasSuffix(os.Getenv(batchVariable), youngWord))) })
 			})
 		}
 		return

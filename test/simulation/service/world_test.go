@@ -12,6 +12,7 @@ import (
 // world is all that a seed stands for: what there is, what is done, and what goes wrong.
 type world struct {
 	seed    uint64
+	young   bool // young domains, too
 	agents  int
 	swarm   bool // agents give each other what they stage
 	rate    int64
@@ -50,9 +51,9 @@ const (
 var waits = []time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, time.Second, 2500 * time.Millisecond, 7 * time.Second}
 
 // draw makes the world of a seed. Each world has some of the domains and, of each, some of the deeds: what is seldom drawn among all is common in some.
-func draw(seed uint64) world {
+func draw(seed uint64, young bool) world {
 	rng := rand.New(rand.NewPCG(seed, 39))
-	w := world{seed: seed, agents: 1 + rng.IntN(4), rate: []int64{128 << 10, 512 << 10, 2 << 20}[rng.IntN(3)]}
+	w := world{seed: seed, young: young, agents: 1 + rng.IntN(4), rate: []int64{128 << 10, 512 << 10, 2 << 20}[rng.IntN(3)]}
 	w.swarm = w.agents > 1 && rng.IntN(3) == 0
 	large := []int{0, 2, 2, 8}[rng.IntN(4)]
 	for range sources {
@@ -65,7 +66,7 @@ func draw(seed uint64) world {
 	var choices []choice
 	total := 0
 	for _, k := range kinds {
-		in := rng.IntN(12) < k.in
+		in := rng.IntN(12) < k.in && (young || !k.young)
 		if in {
 			w.domains = append(w.domains, k.name)
 		}
@@ -91,8 +92,11 @@ func draw(seed uint64) world {
 
 // String says how to have a world again: its seed, and what is left of it.
 func (w *world) String() string {
-	full := draw(w.seed)
+	full := draw(w.seed, w.young)
 	s := strconv.FormatUint(w.seed, 10)
+	if w.young {
+		s += ":young"
+	}
 	for _, name := range full.domains {
 		if !slices.Contains(w.domains, name) {
 			s += ":no=" + name
@@ -135,9 +139,14 @@ func parse(text string) (world, error) {
 	if err != nil {
 		return world{}, fmt.Errorf("world %q: %w", text, err)
 	}
-	w := draw(seed)
+	parts = parts[1:]
+	young := len(parts) > 0 && parts[0] == "young"
+	if young {
+		parts = parts[1:]
+	}
+	w := draw(seed, young)
 	full := w.steps
-	for _, p := range parts[1:] {
+	for _, p := range parts {
 		name, value, _ := strings.Cut(p, "=")
 		switch name {
 		case "agents":

@@ -127,7 +127,7 @@ func search(program, dir string, most int) find {
 func run(program, dir string, from int) (f find) {
 	cmd := exec.CommandContext(context.Background(), program, "-test.run=^TestWorld$", "-test.timeout=5m")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), fmt.Sprint("DATAMOVE_WORLDS=", from, " ", batch))
+	cmd.Env = append(os.Environ(), fmt.Sprint("DATAMOVE_WORLDS=", from, " ", batch, " young"))
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return f
