@@ -60,7 +60,7 @@ func (c *Controller) Outlive(ctx context.Context, job uint32, f First, do func(c
 	return errors.Join(<-done, c.GiveUp(undo, turn.Record))
 }
 
-// abandon ends the run of a phase whose process was gone before the one that outlives it began. Where slurmctld is gone, too, its next one begins the phase anew.
+// abandon ends the run of a phase where the process that Slurm knows was gone before this one began. Where slurmctld is gone, too, its next one begins the phase anew.
 func (c *Controller) abandon(ctx context.Context, job uint32, f First) error {
 	x, err := c.Run(job)
 	if err == nil && x.RunID() != f.Run() {
