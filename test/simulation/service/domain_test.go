@@ -46,7 +46,7 @@ var kinds = []kind{
 	{"checkpoints", 3, checkpointDeeds, true, func(r *running) domain { return &checkpoints{running: r} }},
 	{"watches", 3, watchDeeds, false, func(r *running) domain { return &watches{running: r} }},
 	{"users", 3, userDeeds, false, func(r *running) domain { return &users{running: r} }},
-	{"slurm", 3, slurmDeeds, false, func(r *running) domain { return &slurmJobs{running: r} }},
+	{"slurm", 3, slurmDeeds, true, func(r *running) domain { return &slurmJobs{running: r} }},
 	{"pods", 3, podDeeds, false, func(r *running) domain { return &pods{running: r} }},
 }
 
