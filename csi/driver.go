@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/csi/fsclient"
 	"datamove.dev/csi/metrics"
+	"datamove.dev/csi/mount"
 	"datamove.dev/csi/nodeproxy"
 	"datamove.dev/csi/volume"
 	"datamove.dev/csi/volumestore"
@@ -52,6 +53,8 @@ type Options struct {
 	Cluster Cluster
 	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
 	Fleet *nodeproxy.Clients
+	// Mounts are those below a path ("" is all), as the kernel has them; nil is mount.Table.
+	Mounts func(below string) ([]mount.Mount, error)
 }
 
 // Driver answers the calls of Kubernetes.
@@ -74,6 +77,9 @@ type Driver struct {
 // New makes a driver.
 func New(o Options) *Driver {
 	d := &Driver{Options: o, volumes: &busy{}, targets: &busy{}, removed: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	if d.Mounts == nil {
+		d.Mounts = mount.Table
+	}
 	if d.Metrics == nil {
 		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Hanging})
 	}

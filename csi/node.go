@@ -192,7 +192,7 @@ func (d *Driver) alone(ctx context.Context, p publication, a fsclient.Attachment
 		return err
 	}
 	for _, who := range all {
-		if who != holder(p.id, p.target) && mounted(who) {
+		if who != holder(p.id, p.target) && d.mounted(who) {
 			return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and another one has it", mover.ErrConflict, p.id)
 		}
 	}

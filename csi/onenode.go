@@ -67,7 +67,7 @@ func (d *Driver) onOneNode(ctx context.Context, p publication) error {
 				mover.ErrConflict, p.id, mover.Printable(other.Node), lostAfter, silent.Round(time.Second)))
 		}
 	}
-	if err != nil && !mountedAt(p.target) {
+	if err != nil && !d.mountedAt(p.target) {
 		err = errors.Join(err, d.Files.LetGo(ctx, p.spec, d.NodeID, volumestore.HeldAs(p.id, p.target)))
 	}
 	return err
@@ -80,15 +80,15 @@ func (d *Driver) nowhereElse(ctx context.Context, p publication) error {
 	if err == nil && where != "" {
 		err = fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and one on %s has it", mover.ErrConflict, p.id, mover.Printable(where))
 	}
-	if err != nil && !mountedAt(p.target) {
+	if err != nil && !d.mountedAt(p.target) {
 		err = errors.Join(err, d.Staging.Drop(ctx, who))
 	}
 	return err
 }
 
 // mountedAt reports if something is mounted at a target. When that can not be known, it is.
-func mountedAt(target string) bool {
-	table, err := mount.Table("")
+func (d *Driver) mountedAt(target string) bool {
+	table, err := d.Mounts("")
 	return err != nil || slices.ContainsFunc(table, func(m mount.Mount) bool { return m.Point == target })
 }
 
@@ -125,7 +125,7 @@ func (d *Driver) keepHeld(ctx context.Context, fileSystem string) error {
 		if err != nil { // a call is at it
 			continue
 		}
-		if !mountedAt(h.Target) {
+		if !d.mountedAt(h.Target) {
 			errs = append(errs, d.Files.LetGo(ctx, spec, d.NodeID, h))
 		}
 		done()

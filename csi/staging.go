@@ -99,14 +99,14 @@ func holder(id volume.ID, target string) string {
 // KeepLeases keeps datasets on this node as long as they are mounted, until ctx is over. What is mounted the kernel says:
 // a driver that was killed remembers nothing, and has to.
 func (d *Driver) KeepLeases(ctx context.Context) {
-	d.Staging.Keep(ctx, holders, mounted, func(err error) {
+	d.Staging.Keep(ctx, holders, d.mounted, func(err error) {
 		d.Logger.WarnContext(ctx, "leases of datasets can not be renewed", "err", err)
 	})
 }
 
 // mounted reports if something is mounted where a holder has it. When that can not be known, it is.
-func mounted(who string) bool {
-	table, err := mount.Table("")
+func (d *Driver) mounted(who string) bool {
+	table, err := d.Mounts("")
 	return err != nil || slices.ContainsFunc(table, func(m mount.Mount) bool {
 		return strings.HasSuffix(who, ":"+volume.KeyOf("", volume.Dataset, m.Point))
 	})

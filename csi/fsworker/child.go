@@ -32,15 +32,15 @@ type child struct {
 
 // start makes a hand.
 func (c *Pool) start() (*child, error) {
+	if c.Here != nil {
+		return here(c.Here), nil
+	}
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
 	h := &child{conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan answered{}}
-	if c.Here != nil {
-		return h, h.here(theirs, c.Here)
-	}
 	program, args := c.Program, c.Args
 	if program == "" {
 		program = "/proc/self/exe"
@@ -62,20 +62,17 @@ func (c *Pool) start() (*child, error) {
 }
 
 // here answers in this process. It is gone when the last call has ended.
-func (h *child) here(theirs *os.File, methods map[string]Method) error {
-	conn, err := net.FileConn(theirs)
-	if err != nil {
-		h.conn.Close()
-		return err
-	}
+func here(methods map[string]Method) *child {
+	ours, theirs := net.Pipe()
+	h := &child{conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan answered{}}
 	go func() {
 		defer close(h.gone)
 		var calls sync.WaitGroup
-		_ = serve(context.Background(), conn, methods, &calls) // the caller sees its connection end
+		_ = serve(context.Background(), theirs, methods, &calls) // the caller sees its connection end
 		calls.Wait()
 	}()
 	go h.read()
-	return nil
+	return h
 }
 
 // live starts the process from a thread that stays until it is gone: its death signal is for the end of

@@ -59,11 +59,11 @@ type process struct {
 	spans   sync.Mutex  // held while spans of the process are passed on
 	sent    int         // spans; guarded by spans
 
-	unguarded   string     // why what it stages is, as in Replica; set before it starts, and by Seal
-	back        func()     // gives back the journals of its account; nil of what has none
-	revocations []func()   // take back the access to replicas that it was given; of its start
-	sealed      bool       // what it stages, or was tried to be; guarded by sealing
-	sealing     sync.Mutex // held while it has the agent seal or unseal: the end of its lead comes after that
+	unguarded   string   // why what it stages is, as in Replica; set before it starts, and by Seal
+	back        func()   // gives back the journals of its account; nil of what has none
+	revocations []func() // take back the access to replicas that it was given; of its start
+	sealed      bool     // what it stages, or was tried to be; guarded by sealing
+	sealing     turn     // held while it has the agent seal or unseal: the end of its lead comes after that
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
 	part   atomic.Int64    // that it may read of the limit of its task, bytes per second; 0 is no limit

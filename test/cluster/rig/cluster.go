@@ -424,6 +424,9 @@ func (c *Cluster) close() {
 	}
 	_ = c.Client.Close()
 	c.halt()
+	if c.virtual() {
+		time.Sleep(time.Minute) // a check of the coordinator that callers share outlives them, for 20 s
+	}
 	for _, dir := range []string{"*", "nodes/*/*"} {
 		tiers, err := filepath.Glob(filepath.Join(c.Dir, dir))
 		if err != nil {

@@ -85,6 +85,14 @@ func (r *running) finish() {
 			}
 		}
 	}
+	for _, d := range r.domains {
+		if c, is := d.(calmer); is {
+			c.calm()
+		}
+		if r.t.Failed() {
+			return
+		}
+	}
 	if !r.rest() || r.t.Failed() {
 		return
 	}

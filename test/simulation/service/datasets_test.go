@@ -122,7 +122,7 @@ func (r *datasets) replicas() {
 			return
 		}
 		there[l.GetId()] = ""
-		if l.GetTier() == "scratch" && !strings.HasPrefix(l.GetHolder(), "task:") {
+		if l.GetTier() == "scratch" && strings.HasPrefix(l.GetDataset(), "ds") && !strings.HasPrefix(l.GetHolder(), "task:") {
 			there[l.GetId()] = l.GetDataset() + "@" + l.GetDigest() + " on " + l.GetNode()
 		}
 	}
@@ -204,7 +204,7 @@ func (r *datasets) empty() {
 		return
 	}
 	for i := range r.w.agents {
-		left, err := filepath.Glob(filepath.Join(r.ConfOf(nodeName(i))().Tiers["scratch"].Path, ".datasets/*/*"))
+		left, err := filepath.Glob(filepath.Join(r.ConfOf(nodeName(i))().Tiers["scratch"].Path, ".datasets/ds*/*"))
 		if err != nil || len(left) > 0 {
 			r.t.Errorf("all is released, and on %s there is %v %v", nodeName(i), left, err)
 		}

@@ -15,7 +15,9 @@
 //   - a replica that is said to be whole has the content of its version; one with a lease is whole;
 //   - a checkpoint that was brought somewhere is there as its job saved it once, and verified; a tracker names one that is there; of those that go, two stay;
 //   - a checkpoint that is complete stays so, and is one event, while it is the same save;
-//   - no user has more tasks than its quota.
+//   - no user has more tasks than its quota;
+//   - a Slurm job that runs has what it requires, or its prolog says why not; its results are on its node, or where they are to go;
+//   - a pod with a volume has the whole version of its claim, and a lease on it, or its driver owes the coordinator one.
 //
 // # What holds at the end
 //
@@ -26,6 +28,7 @@
 //   - what several callers were told of a key, a task, a lease or a pin has one order that explains it (porcupine);
 //   - each complete save is verified where policies and watches want it, and retention has removed the others;
 //   - what one user asks for ends, whatever another one does;
+//   - when Slurm jobs are torn down and pods have ended, nothing is held for them, nothing comes to them, and no record is left;
 //   - when all is released, nothing is left on the node-local tiers.
 //
 // # Failures

@@ -15,6 +15,9 @@ type domain interface {
 	end(tasks map[string]*pb.Task) // when all faults are mended and all tasks have ended
 }
 
+// calmer is a domain of which something goes on by itself: when all faults are mended, it comes to its end before the tasks of the others do.
+type calmer interface{ calm() }
+
 // deed is what a step may do, with how often it does beside the others.
 type deed struct {
 	do     string
@@ -43,7 +46,12 @@ var kinds = []kind{
 	{"checkpoints", 3, checkpointDeeds, true, func(r *running) domain { return &checkpoints{running: r} }},
 	{"watches", 3, watchDeeds, false, func(r *running) domain { return &watches{running: r} }},
 	{"users", 3, userDeeds, false, func(r *running) domain { return &users{running: r} }},
+	{"slurm", 3, slurmDeeds, true, func(r *running) domain { return &slurmJobs{running: r} }},
+	{"pods", 3, podDeeds, false, func(r *running) domain { return &pods{running: r} }},
 }
+
+// apart are domains that are in no world with an earlier one: users have projects, and what Slurm and Kubernetes ask for names none.
+var apart = map[string]string{"slurm": "users", "pods": "users"}
 
 // plain is a domain that does nothing.
 type plain struct{}

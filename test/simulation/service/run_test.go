@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +156,9 @@ func (r *running) grow(rng *rand.Rand, i int, of shape) {
 	}))
 }
 
+// mtimes make the times of files differ.
+var mtimes atomic.Int64
+
 func (s *source) put(t *testing.T, name string, data []byte) {
 	path := filepath.Join(s.dir, name)
 	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -164,6 +168,8 @@ func (s *source) put(t *testing.T, name string, data []byte) {
 	}
 	s.ever[name][sum] = true // before it can be read
 	must.Do(t, os.WriteFile(path, data, 0o644))
+	at := time.Now().Add(time.Duration(mtimes.Add(1)) * time.Microsecond) // the kernel gives one time to what is written within milliseconds
+	must.Do(t, os.Chtimes(path, at, at))
 	s.now[name] = sum
 	s.changed = append(s.changed, time.Now())
 }

@@ -66,7 +66,7 @@ func draw(seed uint64, young bool) world {
 	var choices []choice
 	total := 0
 	for _, k := range kinds {
-		in := rng.IntN(12) < k.in && (young || !k.young)
+		in := rng.IntN(12) < k.in && (young || !k.young) && !slices.Contains(w.domains, apart[k.name])
 		if in {
 			w.domains = append(w.domains, k.name)
 		}

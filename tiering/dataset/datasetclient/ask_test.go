@@ -68,6 +68,28 @@ func TestAsk(t *testing.T) {
 	})
 }
 
+// TestAgentAway: what is held on a node is there also while the coordinator does not hear the agent of that node, and hears others.
+func TestAgentAway(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := served(t)
+		m := of(t, c)
+		want, errs := m.All(t.Context(), []Want{{source(c, "train"), "h"}}, func(int, error) {})
+		must.Do(t, errs)
+		c.Join("n2")
+		c.KillAgent("n1")
+		c.Until("the coordinator does not hear n1", func() bool {
+			tiers := must.Get(c.ListTiers(t.Context(), &datamovev1.ListTiersRequest{Name: "scratch"}))(t).GetTiers()
+			return len(tiers) == 1 && tiers[0].GetNode() == "n2"
+		})
+		if got, err := m.Ask(t.Context(), source(c, "train"), "h"); err != nil || got != want[0] {
+			t.Errorf("%+v, %v; want %+v", got, err, want[0])
+		}
+		if held, err := m.Held(t.Context(), "h"); err != nil || len(held) != 1 || held[0].Place != want[0] {
+			t.Errorf("%+v, %v", held, err)
+		}
+	})
+}
+
 // TestUnreachable: a mover that is not there, that says nothing, or that ends while it is asked, can not be reached; nobody waits
 // for it, but for one that says nothing, as long as the context lasts.
 func TestUnreachable(t *testing.T) {

@@ -270,7 +270,7 @@ func (m *Mover) forget(at where) {
 	delete(m.waits, at)
 }
 
-// place is where a location of a tier is on a node.
+// place is where a location of a tier is on a node. The directory of a tier is the same on all nodes, and the coordinator knows it also while the agent of the node is away.
 func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location, digest string) (Staged, error) {
 	m.forget(at)
 	tiers, err := c.ListTiers(ctx, &datamovev1.ListTiersRequest{})
@@ -279,9 +279,9 @@ func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, locati
 	}
 	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
-		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == at.node) && strings.HasPrefix(t.GetLocation(), "/") {
+		if ok && t.GetName() == tier && strings.HasPrefix(t.GetLocation(), "/") {
 			return Staged{t.GetLocation(), strings.Trim(path, "/"), digest, false}, nil
 		}
 	}
-	return Staged{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))
+	return Staged{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory", mover.ErrUnsupported, mover.Printable(location))
 }

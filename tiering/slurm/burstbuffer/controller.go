@@ -34,7 +34,7 @@ type Controller struct {
 	// Comment adds a text to what Slurm keeps with a job for its administrators, or, of one that has ended, in its accounting; nil adds nothing.
 	Comment func(ctx context.Context, job, text string, ended bool) error
 
-	step func() // of tests: before each change of a record; nil does nothing
+	Step func() // before each change of a record, where a test has the process die; nil does nothing
 }
 
 // glance is how long a question to the mover may take at submit: a person waits, and with it Slurm.
@@ -207,7 +207,7 @@ func (c *Controller) beside(job uint32, what string, x any) error {
 	return c.records().write(job, what, x)
 }
 
-func (c *Controller) records() records { return records{c.Records, c.step} }
+func (c *Controller) records() records { return records{c.Records, c.Step} }
 
 // TiersOf are those of a configuration, as directives see them.
 func TiersOf(c *config.Config) directive.Tiers {

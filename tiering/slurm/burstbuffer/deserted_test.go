@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/api"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // bringing are the phases that outlive their processes.
@@ -115,9 +117,6 @@ func TestOutlived(t *testing.T) {
 				w := unserved(t)
 				w.setup(7, leaves)
 				f := w.first(7, how.deserted)
-				if how.deserted {
-					f.end()
-				}
 				ctx, terminate := context.WithCancel(t.Context())
 				begun, left := make(chan context.Context), make(chan error)
 				go func() {
@@ -128,6 +127,9 @@ func TestOutlived(t *testing.T) {
 					})
 				}()
 				work := <-begun
+				if how.deserted {
+					f.end()
+				}
 				time.Sleep(time.Minute)
 				if how.taken {
 					_, err := w.Take(7, f.run)
@@ -145,4 +147,65 @@ func TestOutlived(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOutlivedTooLate: what begins when its phase and its slurmctld are gone takes the turn of no later phase; where the phase alone is gone the job is cancelled, and its run ends.
+//
+//safety:5/jobs with TestKilled
+func TestOutlivedTooLate(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		for _, deserted := range []bool{true, false} {
+			w.setup(7, leaves, "stage-in=dataset:near")
+			old := w.first(7, deserted)
+			old.end()
+			next := must.Get(w.Take(7, old.run))(t)
+			for name, do := range bringing {
+				late := w.phase(0, nil, outliving(old, 7, do))
+				<-late.ended
+				if deserted && late.err != nil {
+					t.Errorf("a late %s: %v", name, late.err)
+				}
+				if w.over(next) == deserted {
+					t.Errorf("slurmctld is gone %v, and after a late %s the turn is over %v", deserted, name, w.over(next))
+				}
+			}
+			w.wantsHeld()
+			w.wantsUndone()
+		}
+	})
+}
+
+// TestOutlivedByTeardown: a job is cancelled while its slurmctld is away, and the next one tears it down. What a phase that outlives the first one asks for just then is let go.
+//
+//safety:5/jobs with TestKilled
+func TestOutlivedByTeardown(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.setup(7, leaves, "stage-in=dataset:near")
+		x := must.Get(w.Controller.Run(7))(t)
+		f := w.first(7, true)
+		begun, torn := make(chan struct{}), make(chan struct{})
+		p := w.phase(0, nil, outliving(f, 7, func(c *Controller, ctx context.Context, _ uint32) error {
+			close(begun)
+			<-torn
+			wk := c.work(x)
+			defer wk.close()
+			ctx = api.For(context.WithoutCancel(ctx), w.uid) // it is on its way
+			_, err := wk.stage.Ask(ctx, datasetclient.Source{Location: "dataset:near", Tier: "shared"}, wk.own.Holder("warm:near"))
+			return errors.Join(err, wk.mark(ctx))
+		}))
+		<-begun
+		f.end()
+		time.Sleep(100 * time.Millisecond)
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		close(torn)
+		<-p.ended
+		must.Do(t, p.err)
+		w.wantsHeld()
+		w.wantsUndone()
+		w.wantsTasks(7, "mark CANCELLED")
+	})
 }

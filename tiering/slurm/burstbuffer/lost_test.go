@@ -126,6 +126,7 @@ func TestUndoneMeanwhile(t *testing.T) {
 		x := must.Get(w.Controller.Run(7))(t)
 		w.setup(7, "stage-in=dataset:near")
 		letGo := must.Get(w.records().claim(t.Context(), file{7, x.ended()}))(t)
+		must.Do(t, w.GiveUp(w.within(time.Second), x)) // by what outlives a phase of that run
 		wantsError(t, w.In(w.within(time.Second), 7), mover.ErrTimeout, "another hook still undoes it")
 		letGo()
 		must.Do(t, w.In(t.Context(), 7))
@@ -135,6 +136,29 @@ func TestUndoneMeanwhile(t *testing.T) {
 		must.Do(t, w.Teardown(t.Context(), 7, true))
 		w.wantsHeld()
 		w.wantsUndone()
+	})
+}
+
+// TestHurriedMeanwhile: a run that is given up while its teardown without hurry is done has a second note, which is undone, too; the next run waits for both.
+//
+//safety:5/jobs with TestKilled
+func TestHurriedMeanwhile(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.begun(7, leaves)
+		x := must.Get(w.Controller.Run(7))(t)
+		w.kill()
+		must.Do(t, w.Teardown(t.Context(), 7, false))
+		w.start()
+		letGo := must.Get(w.records().claim(t.Context(), file{7, x.ended()}))(t)
+		w.setup(7, leaves)
+		must.Do(t, w.GiveUp(w.within(time.Second), x))
+		wantsError(t, w.In(w.within(time.Second), 7), mover.ErrTimeout, "another hook still undoes it")
+		letGo()
+		must.Do(t, w.In(t.Context(), 7))
+		w.wantsUndone()
+		w.wantsTasks(7, "mark CANCELLED", "mark PAUSED")
 	})
 }
 

@@ -32,7 +32,7 @@ func (w *world) phase(at int, happens func(*phase), do func(context.Context, *Co
 	p.ctx, p.kill = context.WithCancel(w.Context())
 	p.happens = func() { close(p.happened); happens(p) }
 	c := *w.Controller
-	c.step = p.step
+	c.Step = p.step
 	c.Dial = func(ctx context.Context) (*api.Client, error) {
 		p.step()
 		step := func() {} // a connection is made at once

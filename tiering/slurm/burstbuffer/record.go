@@ -113,6 +113,20 @@ func (r records) end(x Record, hurry bool) error {
 	return r.forget(x.Job)
 }
 
+// hurry notes of a run that is over that nothing is to leave any more. A note that is there is not replaced: a process that undoes what it says has its claim on that file,
+// and the next run's In would wait for none.
+func (r records) hurry(x Record) error {
+	what := x.ended()
+	switch was, err := r.load(x.Job, what); {
+	case err == nil && was.Hurry:
+		return nil
+	case !errors.Is(err, mover.ErrNotExist):
+		what += "-hurry"
+	}
+	x.Hurry = true
+	return r.write(x.Job, what, x)
+}
+
 func (x Record) ended() string { return fileEnded + x.RunID() }
 
 // begun says whether a run may have begun on its nodes, as far as is known.

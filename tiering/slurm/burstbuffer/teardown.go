@@ -49,8 +49,7 @@ func (c *Controller) giveUp(ctx context.Context, x Record, may func() bool) erro
 		if now, err := c.Run(x.Job); err == nil && now.RunID() == x.RunID() {
 			return c.records().end(x, true)
 		}
-		x.Hurry = true
-		return c.records().write(x.Job, x.ended(), x)
+		return c.records().hurry(x)
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package burstbuffer
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,12 +27,22 @@ func (c *Controller) Take(job uint32, run string) (t Turn, err error) {
 			return err
 		}
 		if t.RunID() != run {
-			return fmt.Errorf("%w: this run of job %d is over, and another one has begun", mover.ErrConflict, job)
+			return anotherRun(job)
 		}
 		t.token = rand.Text()
 		return c.records().write(job, fileTurn, t.token)
 	})
 	return t, err
+}
+
+func anotherRun(job uint32) error {
+	return fmt.Errorf("%w: this run of job %d is over, and another one has begun", mover.ErrConflict, job)
+}
+
+// goesOn says whether a run goes on, as far as can be seen.
+func (c *Controller) goesOn(x Record) bool {
+	now, err := c.Run(x.Job)
+	return err == nil && now.RunID() == x.RunID() || err != nil && !errors.Is(err, mover.ErrNotExist)
 }
 
 // over says whether a turn is another one's now, or its run is over, as far as can be seen.
