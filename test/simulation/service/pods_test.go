@@ -658,8 +658,11 @@ func (r *pods) calm() {
 	})
 	for _, h := range r.hosts {
 		r.eventually("no holder is owed on "+h.node, func() bool { return len(h.owes()) == 0 })
-		if len(h.mounts) > 0 {
-			r.t.Errorf("on %s is mounted %v, and all pods have ended", h.node, h.mounts)
+		h.mu.Lock()
+		mounted := maps.Clone(h.mounts)
+		h.mu.Unlock()
+		if len(mounted) > 0 {
+			r.t.Errorf("on %s is mounted %v, and all pods have ended", h.node, mounted)
 		}
 	}
 	r.eventually("nothing comes for pods that have ended", func() bool {
