@@ -11,8 +11,8 @@ import (
 	"datamove.dev/test/must"
 )
 
-// TestHelperOpensUnlocked: while the first work of a pair opens its places, a second one that is stopped does not wait for it, what
-// asks the helper how it goes on is answered, and one whose first was stopped opens them itself.
+// TestHelperOpensUnlocked: while the first work of a pair opens its places, a second one that is stopped does not wait for it, a caller that
+// asks the helper how it goes on is answered, and a work opens them itself when the first one was stopped.
 func TestHelperOpensUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

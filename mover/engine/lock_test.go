@@ -29,7 +29,7 @@ func (u *usurped) Publish(ctx context.Context, batch []mover.Draft) []mover.Outc
 	return u.Backend.Publish(ctx, batch)
 }
 
-// beaten is a place whose lock another lead takes first.
+// beaten is a place of which another lead takes the lock first.
 type beaten struct {
 	*mem.Backend
 	epoch uint64

@@ -267,7 +267,7 @@ func has(t testing.TB, l *state.Ledger, id string) (there bool) {
 	return there
 }
 
-// logTo is for people who look for a fault.
+// logTo writes all that a member logs, to look for a fault.
 func logTo(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
